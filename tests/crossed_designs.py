@@ -9,7 +9,7 @@ def crossed(n: int, k: int) -> CrossedDesign:
     return CrossedDesign(np.repeat(np.arange(n), k), np.tile(np.arange(k), n))
 
 
-def drawn(
+def draw_cells(
     design: CrossedDesign, rng: np.random.Generator, person: float, pair: float
 ) -> np.ndarray:
     people = person * rng.normal(size=design.participant.max() + 1)

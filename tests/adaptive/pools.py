@@ -1,4 +1,4 @@
-"""A small pool and plan that tests of conducting share."""
+"""A small pool and plan shared by the tests of adaptive studies."""
 
 import numpy as np
 import pandas as pd

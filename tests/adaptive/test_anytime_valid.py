@@ -1,4 +1,4 @@
-"""The confidence sequence and the e-value: against closed forms and simulation."""
+"""Test confidence sequences and e-values against closed forms and simulation."""
 
 import numpy as np
 import pytest

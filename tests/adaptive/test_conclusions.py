@@ -1,4 +1,4 @@
-"""Conclusions: the stopping rule by confidence sequences and at prespecified analyses."""
+"""Test the stopping rule with confidence sequences and prespecified interim analyses."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Stopping boundaries: against published tables, simulation and the error that is spent."""
+"""Test group-sequential boundaries against published tables and simulation."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Interim analysis: conclusions, who counts, middle answers, and items."""
+"""Test interim analyses: conclusions, included participants, neutral ratings and items."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Policies: information by brute force, propensities that are true, blocks that do not repeat."""
+"""Test policies of trial selection: information, propensities and blocks."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The pool of an adaptive study: log-ratios of its pairs, and pools that are refused."""
+"""Test the pool of an adaptive study: log-ratios and invalid pools."""
 
 import numpy as np
 import pandas as pd

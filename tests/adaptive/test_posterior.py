@@ -1,4 +1,4 @@
-"""The posterior against integrals computed otherwise.
+"""Test the posterior over models against independent numerical integration.
 
 Tests `contstim.adaptive.link` and `contstim.adaptive.posterior`.
 """

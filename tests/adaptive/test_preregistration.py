@@ -1,4 +1,4 @@
-"""The plan of an adaptive study in words, by `contstim preregister`; where data depart from it."""
+"""Test the preregistration document of an adaptive plan, and deviations from the plan."""
 
 import pandas as pd
 import pytest

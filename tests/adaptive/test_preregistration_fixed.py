@@ -1,4 +1,4 @@
-"""The plan of a study with fixed trials in words, and deviations of data from it.
+"""Test the preregistration document of a study with fixed trials, and deviations.
 
 Tests `contstim.experiment.commands.preregister`,
 `contstim.experiment.commands.preregister_document` and `contstim.evaluation.sample`.

@@ -1,4 +1,4 @@
-"""Predicted numbers of answers, against closed forms and enumeration."""
+"""Test predicted numbers of answers against closed forms and enumeration."""
 
 from __future__ import annotations
 

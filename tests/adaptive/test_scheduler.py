@@ -1,4 +1,4 @@
-"""A conducted study: nothing twice, in the order of issue, the same bits after a replay."""
+"""Test the trial scheduler: unique pairs, block order and reproducible replay."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Studies on paper: what a plan decides, by the scheduler and the analysis that a server uses."""
+"""Test simulated adaptive studies."""
 
 from dataclasses import replace
 

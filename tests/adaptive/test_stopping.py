@@ -1,4 +1,4 @@
-"""The stopping rule refuses settings that contradict each other."""
+"""Test that contradictory settings of the stopping rule are rejected."""
 
 import pytest
 

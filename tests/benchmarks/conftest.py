@@ -1,4 +1,4 @@
-"""A server on this machine, with the faults that servers have."""
+"""A local web server that serves files, with the faults of real servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A benchmark of minimal pairs and models that score its sentences, all made here."""
+"""A small benchmark of minimal pairs."""
 
 from __future__ import annotations
 

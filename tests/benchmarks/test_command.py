@@ -1,4 +1,4 @@
-"""`contstim benchmark`: the list, results beside published models, errors in one line.
+"""Test `contstim benchmark`: the list, results and error messages.
 
 Tests `contstim.benchmarks.commands.benchmark`.
 """

@@ -1,4 +1,4 @@
-"""Data sets: downloads from a server on this machine, and files from folders."""
+"""Test downloads of data sets from a local server, and data sets in folders."""
 
 from __future__ import annotations
 

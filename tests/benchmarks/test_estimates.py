@@ -1,4 +1,4 @@
-"""Estimates of benchmarks against closed forms, SciPy and simulation."""
+"""Test the estimates of benchmarks against closed forms, SciPy and simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks of choices and of minimal pairs, and reading minimal pairs.
+"""Test benchmarks of choices and minimal pairs, and reading minimal pairs.
 
 Tests `contstim.benchmarks.benchmark` and `contstim.benchmarks.pairs`.
 """

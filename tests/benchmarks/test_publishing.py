@@ -1,4 +1,4 @@
-"""A published folder: Psych-DS, pseudonyms, withheld sentences, checksums, and its evaluation.
+"""Test published folders: Psych-DS, pseudonyms, withheld sentences and checksums.
 
 Tests `contstim.benchmarks.publishing` and `contstim.benchmarks.commands.publish`.
 """
@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from client_messages import play
 from psychds_rules import check_psychds
 from studies import RECRUITER, add, make_trials
-from talking import play
 
 from contstim import evaluate, read_choices
 from contstim.benchmarks.publishing import DataSetDescription, publish

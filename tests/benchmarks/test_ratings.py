@@ -1,4 +1,4 @@
-"""Benchmarks of ratings, of judgement differences in pairs, and of labels."""
+"""Test benchmarks of ratings, of judgement differences in pairs and of labels."""
 
 from __future__ import annotations
 

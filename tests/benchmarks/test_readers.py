@@ -1,4 +1,4 @@
-"""The readers of the published data sets, on made files with the published columns."""
+"""Test the readers of published data sets on small files with the published columns."""
 
 from __future__ import annotations
 

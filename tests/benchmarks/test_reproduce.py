@@ -1,4 +1,4 @@
-"""`contstim reproduce`: the page of a study, and errors in one line.
+"""Test `contstim reproduce`: the page of a study and error messages.
 
 Tests `contstim.benchmarks.commands.reproduce`.
 """

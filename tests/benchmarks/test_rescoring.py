@@ -1,4 +1,4 @@
-"""Rescoring of n-best lists against jiwer, sacrebleu and a brute-force grid search.
+"""Test rescoring of n-best lists against jiwer, sacrebleu and a grid search.
 
 Tests `contstim.benchmarks.rescoring` and `contstim.benchmarks.commands.rescore`.
 """

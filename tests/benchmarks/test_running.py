@@ -1,4 +1,4 @@
-"""Runs of benchmarks: saved scores, interrupted runs, and the folder of results."""
+"""Test runs of benchmarks: cached scores, interruption and the results folder."""
 
 from __future__ import annotations
 

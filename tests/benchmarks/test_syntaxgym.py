@@ -1,4 +1,4 @@
-"""SyntaxGym suites: formulas, regions, and files that are none."""
+"""Test SyntaxGym suites: formulas, regions and invalid files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks of words within sentences and of SyntaxGym suites."""
+"""Test benchmarks of words within sentences and of SyntaxGym suites."""
 
 from __future__ import annotations
 

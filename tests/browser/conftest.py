@@ -1,4 +1,4 @@
-"""Chromium, and studies to play in it."""
+"""Chromium, and studies to run in it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The other ends of the page: the study's server as a process that can be killed, and hosts of
-files with endpoints that fail on purpose."""
+"""Servers for the page: the server of a study, which can be killed, and unreliable file hosts."""
 
 from __future__ import annotations
 

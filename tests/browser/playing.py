@@ -1,4 +1,4 @@
-"""Playing a study in Chromium as a participant does, by keyboard."""
+"""Play a study in Chromium as a participant does, by keyboard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def choice_of(number: int) -> int:
     return CHOICES[number % 6]
 
 
-def lose_patience(page: Page) -> None:
+def shorten_send_timeout(page: Page) -> None:
     """Have a page say after two seconds, not after twenty, that answers do not arrive."""
 
     def change(route: Route) -> None:
@@ -47,7 +47,7 @@ def open_context(browser: Browser, **options: Any) -> BrowserContext:
     return opened
 
 
-def until(page: Page, found: Callable[[], Found]) -> Found:
+def wait_until(page: Page, found: Callable[[], Found]) -> Found:
     """Wait until something outside the page is true, while the page goes on."""
     end = time.monotonic() + PATIENCE_S
     while not (value := found()):
@@ -56,7 +56,7 @@ def until(page: Page, found: Callable[[], Found]) -> Found:
     return value
 
 
-def rest(page: Page, milliseconds: int) -> None:
+def wait_for_drawing(page: Page, milliseconds: int) -> None:
     """Wait until what is drawn has been seen for some milliseconds, by the page's own clock."""
     page.evaluate(
         "ms => new Promise((done) => requestAnimationFrame(() => setTimeout(done, ms)))",
@@ -81,7 +81,7 @@ _KEPT = """() => new Promise((resolve) => {
 })"""
 
 
-def kept(page: Page) -> dict[str, int]:
+def count_stored_rows(page: Page) -> dict[str, int]:
     """What the browser keeps of a session that began: rows, answers that wait, trials."""
     found: dict[str, int] = page.evaluate(_KEPT)
     return found
@@ -105,7 +105,7 @@ def log_notices(page: Page) -> None:
     )
 
 
-def stood(page: Page, text: str) -> float:
+def notice_duration(page: Page, text: str) -> float:
     """For how many milliseconds a text stood at the foot of the page; waits until it is gone."""
     page.wait_for_function(
         """text => {
@@ -201,11 +201,11 @@ class Player:
         assert handle is not None
         end = time.monotonic() + PATIENCE_S
         waits = "node => node.isConnected && !node.querySelector('.chosen')"
-        rest(self.page, 30)
+        wait_for_drawing(self.page, 30)
         act()
         while handle.evaluate(waits):  # it was sooner than the study takes answers
             assert time.monotonic() < end, "the page takes no answer"
-            rest(self.page, 30)
+            wait_for_drawing(self.page, 30)
             act()
         handle.wait_for_element_state("hidden")
         # The next screen, whichever it is, comes when the answer is on the disk.

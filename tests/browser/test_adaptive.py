@@ -1,4 +1,4 @@
-"""A study that chooses trials while people answer, in a browser that loses its connection."""
+"""Test adaptive studies in a browser that loses its connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from adaptive_studies import PLAN, make_adaptive
 from hosts import Server
-from playing import Player, choice_of, kept, open_context, until
+from playing import Player, choice_of, count_stored_rows, open_context, wait_until
 from studies import add
 
 from contstim.adaptive.policies import PolicyOptions
@@ -38,11 +38,11 @@ def stored(study: Study, table: str, where: str = "") -> list[dict[str, Any]]:
 
 def wait_for(page: Page, study: Study, table: str, number: int) -> None:
     where = "WHERE kind = 'choice'" if table == "answers" else ""
-    until(page, lambda: len(stored(study, table, where)) >= number)
+    wait_until(page, lambda: len(stored(study, table, where)) >= number)
     assert len(stored(study, table, where)) == number
 
 
-def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
+def test_two_blocks_are_answered_offline_without_loss(
     context: BrowserContext, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
     plan = replace(PLAN, trial_selection=PolicyOptions(block_size=4), trials=20, anchors=2)
@@ -58,7 +58,7 @@ def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
     player.play(until=2)
     wait_for(page, study, "answers", 2)
     n = first_placeholder_after(study, 2)
-    until(page, lambda: kept(page)["trials"] >= n)
+    wait_until(page, lambda: count_stored_rows(page)["trials"] >= n)
 
     context.set_offline(True)
     player.play(until=n)
@@ -70,7 +70,7 @@ def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
     player.play(until=n + 1)
     wait_for(page, study, "answers", n + 1)
     wait_for(page, study, "blocks", 4)
-    until(page, lambda: kept(page)["trials"] >= first_placeholder_after(study, 4))
+    wait_until(page, lambda: count_stored_rows(page)["trials"] >= first_placeholder_after(study, 4))
 
     # The server dies with two blocks in the page's hands, and so does the tab.
     server.kill()
@@ -99,7 +99,7 @@ def test_two_blocks_are_answered_without_a_connection_and_none_is_lost(
     assert own["block"].tolist() == [k for k in range(5) for _ in range(4)]
 
 
-def test_a_study_closes_itself_turns_newcomers_away_and_lets_who_sits_finish(
+def test_closed_study_rejects_newcomers_but_finishes_sessions(
     browser: Browser, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
     stopping = replace(PLAN.stopping, margin=10.0)  # models are equivalent after one participant
@@ -131,7 +131,7 @@ full = "OVER"
     first.begin()
     first.play(until=6)
     first.screen("done")
-    until(first.page, lambda: stored(study, "allocations", "WHERE action = 'closed'"))
+    wait_until(first.page, lambda: stored(study, "allocations", "WHERE action = 'closed'"))
     server.kill()
     server.start()  # it is written down
     late = visit("late")

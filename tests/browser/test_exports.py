@@ -1,4 +1,4 @@
-"""The page on other hosts: files with an endpoint, files without, and a stand-in for JATOS."""
+"""Test the page on other hosts: DataPipe, static files and a substitute for JATOS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 from hosts import FileHost
-from playing import Player, choice_of, lose_patience
+from playing import Player, choice_of, shorten_send_timeout
 
 from contstim.cli import main
 from contstim.experiment.pages import write_jatos, write_static
@@ -76,7 +76,7 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def expect_whole(study: Study, found: list[dict[str, Any]], assignment: int) -> None:
+def assert_complete_log(study: Study, found: list[dict[str, Any]], assignment: int) -> None:
     """Check a raw log: one session, consent, each trial answered once, in order."""
     assert len({line["session"] for line in found}) == 1
     assert {(line["study"], line["assignment"]) for line in found} == {
@@ -93,7 +93,7 @@ def expect_whole(study: Study, found: list[dict[str, Any]], assignment: int) -> 
     assert [answer["choice"] for answer in stored] == [choice_of(trial.number) for trial in own]
 
 
-def expect_import(study: Study, log: Path, found: list[dict[str, Any]] | None = None) -> None:
+def assert_importable(study: Study, log: Path, found: list[dict[str, Any]] | None = None) -> None:
     """Check that the raw log gives the tables that the study's server would have given."""
     if found is not None:
         log.write_text("".join(f"{json.dumps(line)}\n" for line in found), "utf-8")
@@ -113,7 +113,7 @@ def with_recruiter(study: Study) -> Study:
     return read_study(study.folder)
 
 
-def test_a_static_page_sends_files_by_datapipes_rules(
+def test_static_page_sends_files_to_datapipe(
     context: BrowserContext,
     make_study: Callable[..., Study],
     host_files: Callable[[Path], FileHost],
@@ -145,17 +145,17 @@ def test_a_static_page_sends_files_by_datapipes_rules(
     ids = [answer["id"] for line in found for answer in line.get("answers", ())]
     assert len(ids) == len(set(ids)) == 46  # two of practice
     assert player.page.inner_text("main").count(found[0]["session"][:8].upper()) == 1
-    expect_whole(study, found, assignment=3)
+    assert_complete_log(study, found, assignment=3)
     folder = tmp_path / "files"
     folder.mkdir()
     for body in host.received:
         (folder / body["filename"]).write_text(body["data"], "utf-8")
-    expect_import(study, folder)
+    assert_importable(study, folder)
     # The endpoint publishes what it gets: the recruiter's id is not among it.
     assert "5f00" not in json.dumps(host.received)
 
 
-def test_an_endpoint_that_takes_nothing_is_told_before_consent(
+def test_rejecting_endpoint_is_reported_before_consent(
     context: BrowserContext,
     make_study: Callable[..., Study],
     host_files: Callable[[Path], FileHost],
@@ -181,7 +181,7 @@ def test_an_endpoint_that_takes_nothing_is_told_before_consent(
     assert not host.received
 
 
-def test_an_endpoint_that_cannot_be_reached_is_told_before_consent(
+def test_unreachable_endpoint_is_reported_before_consent(
     context: BrowserContext,
     make_study: Callable[..., Study],
     host_files: Callable[[Path], FileHost],
@@ -202,7 +202,7 @@ def test_an_endpoint_that_cannot_be_reached_is_told_before_consent(
     Player(page).screen("consent")
 
 
-def test_an_endpoint_that_begins_to_refuse_is_told_and_costs_nothing(
+def test_endpoint_failure_during_a_session_loses_no_data(
     context: BrowserContext,
     make_study: Callable[..., Study],
     host_files: Callable[[Path], FileHost],
@@ -214,7 +214,7 @@ def test_an_endpoint_that_begins_to_refuse_is_told_and_costs_nothing(
     host = host_files(site)
     write_static(study, site, f"{host.url}pipe", "exp1")
     player = Player(context.new_page())
-    lose_patience(player.page)
+    shorten_send_timeout(player.page)
     player.page.goto(host.url)
     player.begin()
     host.active = False
@@ -225,14 +225,14 @@ def test_an_endpoint_that_begins_to_refuse_is_told_and_costs_nothing(
         player.press(1)
     host.active = True
     player.screen("done")
-    expect_whole(
+    assert_complete_log(
         study,
         json.loads(host.received[-1]["data"]),
         json.loads(host.received[-1]["data"])[0]["assignment"],
     )
 
 
-def test_a_static_page_without_an_endpoint_lets_participants_save_their_data(
+def test_static_page_without_endpoint_offers_a_download(
     page: Page,
     make_study: Callable[..., Study],
     host_files: Callable[[Path], FileHost],
@@ -254,12 +254,12 @@ def test_a_static_page_without_an_endpoint_lets_participants_save_their_data(
     player.screen("done")
     download.value.save_as(tmp_path / "data.jsonl")
     found = lines((tmp_path / "data.jsonl").read_text("utf-8"))
-    expect_whole(study, found, assignment=found[0]["assignment"])
-    expect_import(study, tmp_path / "saved.jsonl", found)
+    assert_complete_log(study, found, assignment=found[0]["assignment"])
+    assert_importable(study, tmp_path / "saved.jsonl", found)
     assert not host.calls
 
 
-def test_jatos_gets_every_answer_though_every_second_append_fails(
+def test_jatos_gets_all_answers_despite_failed_appends(
     context: BrowserContext,
     make_study: Callable[..., Study],
     host_files: Callable[[Path], FileHost],
@@ -285,8 +285,8 @@ def test_jatos_gets_every_answer_though_every_second_append_fails(
     ids = [answer["id"] for line in found for answer in line.get("answers", ())]
     # What was stored although it seemed to fail is there twice, with the same id.
     assert len(set(ids)) == 26 < len(ids)
-    expect_whole(study, found, assignment=1)
-    expect_import(study, tmp_path / "jatos.jsonl", found)
+    assert_complete_log(study, found, assignment=1)
+    assert_importable(study, tmp_path / "jatos.jsonl", found)
     (person,) = read_recruiter_ids(study).to_dict("records")
     assert (person["recruiter_id"], person["jatos_result"]) == ("5f00", "77")
     assert read_study_data(study).sessions["outcome"].tolist() == ["complete"]
@@ -296,7 +296,7 @@ def test_jatos_gets_every_answer_though_every_second_append_fails(
     assert player.page.inner_text("output") == "C0MPLETE"
 
 
-def test_who_declines_leaves_nothing_in_jatos(
+def test_declined_consent_stores_nothing_in_jatos(
     page: Page,
     make_study: Callable[..., Study],
     host_files: Callable[[Path], FileHost],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 from hosts import Server
-from playing import Player, rest
+from playing import Player, wait_for_drawing
 from test_session import rows, wait_for_rows
 
 from contstim import design_trials
@@ -94,7 +94,7 @@ def study_of(tmp_path: Path) -> Callable[[str], Study]:
 
 
 @pytest.mark.parametrize("code", sorted(PAIRS))
-def test_lines_break_where_the_language_has_them_break(
+def test_lines_break_by_the_rules_of_the_language(
     code: str, page: Page, study_of: Callable[[str], Study], serve: Callable[[Study], Server]
 ) -> None:
     study, language = study_of(code), get_language(code)
@@ -108,7 +108,7 @@ def test_lines_break_where_the_language_has_them_break(
     for width in (320, 340, 390, 480, 1280):
         page.set_viewport_size({"width": width, "height": 844})
         page.wait_for_function("width => matchMedia(`(width: ${width}px)`).matches", arg=width)
-        rest(page, 400)
+        wait_for_drawing(page, 400)
         if folder := os.environ.get("SCREENSHOTS"):
             page.screenshot(path=Path(folder) / f"language-{code}-{width}.png")
         for side in page.locator(".sentence").all():
@@ -130,7 +130,7 @@ def test_lines_break_where_the_language_has_them_break(
         assert text[-1] not in "（“«", line["text"]
 
 
-def test_left_is_left_from_right_to_left(
+def test_left_and_right_are_kept_in_right_to_left_pages(
     page: Page, study_of: Callable[[str], Study], serve: Callable[[Study], Server]
 ) -> None:
     study = study_of("he")
@@ -138,7 +138,7 @@ def test_left_is_left_from_right_to_left(
     page.goto(serve(study).url)
     player.begin()
     player.screen("trial")
-    rest(page, 400)
+    wait_for_drawing(page, 400)
     boxes = [side.bounding_box() for side in page.locator(".sentence").all()]
     assert boxes[0] is not None
     assert boxes[1] is not None

@@ -1,4 +1,4 @@
-"""That what is measured is what was meant: layouts, practice, devices, limits, other scales."""
+"""Test layouts, practice, supported devices, time limits and other scales."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 from hosts import Server
-from playing import Player, log_notices, open_context, stood, until
+from playing import Player, log_notices, notice_duration, open_context, wait_until
 from studies import ATTENTION, add, edit
-from test_screens import look
+from test_screens import check_screen
 from test_session import rows, wait_for_rows
 
 from contstim.experiment.schema import DATA_FILE
@@ -49,10 +49,10 @@ def events(study: Study, kind: str) -> list[dict[str, Any]]:
 def resize(page: Page, study: Study, width: int, height: int) -> None:
     """Turn the window, and wait until the study has been told how it is now."""
     page.set_viewport_size({"width": width, "height": height})
-    until(page, lambda: events(study, "environment")[-1]["viewport"] == [width, height])
+    wait_until(page, lambda: events(study, "environment")[-1]["viewport"] == [width, height])
 
 
-def to_practice(page: Page, server: Server) -> Player:
+def start_practice(page: Page, server: Server) -> Player:
     player = Player(page)
     page.goto(server.url)
     for name in ("consent", "instructions", "practice"):
@@ -61,7 +61,7 @@ def to_practice(page: Page, server: Server) -> Player:
     return player
 
 
-def test_stacked_sentences_have_one_order_of_the_scale(
+def test_stacked_layout_keeps_the_scale_order(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study()
@@ -71,7 +71,7 @@ def test_stacked_sentences_have_one_order_of_the_scale(
     player.leave("consent")
     player.screen("instructions")
     # The picture of the scale is as the trials will be, also when the window is turned.
-    until(page, lambda: events(study, "environment"))
+    wait_until(page, lambda: events(study, "environment"))
     for width, height, first in ((390, 800, -1), (1280, 800, -3), (390, 844, -1)):
         resize(page, study, width, height)
         page.wait_for_selector(f".picture [data-key='1'][data-choice='{first}']")
@@ -109,17 +109,17 @@ def test_stacked_sentences_have_one_order_of_the_scale(
     assert {"browser", "languages", "time_zone", "screen", "pixel_ratio", "touch"} < told.keys()
 
 
-def test_practice_is_shown_again_until_it_is_right_and_feedback_can_be_read(
+def test_practice_repeats_until_correct_with_readable_feedback(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study()
-    player = to_practice(page, serve(study))
+    player = start_practice(page, serve(study))
     assert page.locator(".tag").inner_text() == "Practice"
     sentences = page.locator(".sentence").all_text_contents()
     log_notices(page)
     player.answer("6")
     player.screen("trial")
-    assert stood(page, "clearly more likely") >= 2500
+    assert notice_duration(page, "clearly more likely") >= 2500
     assert page.locator(".sentence").all_text_contents() == sentences
     player.answer("1")
     player.screen("trial")
@@ -135,10 +135,10 @@ def test_practice_is_shown_again_until_it_is_right_and_feedback_can_be_read(
     ]
 
 
-def test_what_was_chosen_is_marked_and_only_that(
+def test_only_the_chosen_button_is_marked(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
-    player = to_practice(page, serve(make_study()))
+    player = start_practice(page, serve(make_study()))
     page.evaluate(
         """() => {
           window.marked = [];
@@ -156,11 +156,11 @@ def test_what_was_chosen_is_marked_and_only_that(
     assert page.locator(".chosen").count() == 0
 
 
-def test_a_forced_choice_has_two_buttons_and_goes_to_the_ends_of_the_scale(
+def test_forced_choice_has_two_buttons_at_the_scale_ends(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = edit(make_study(), "levels = 3", "levels = 1")
-    player = to_practice(page, serve(study))
+    player = start_practice(page, serve(study))
     assert [one[4] for one in buttons(page)] == [
         "Left sentence, This one",
         "Right sentence, This one",
@@ -190,7 +190,7 @@ def test_a_forced_choice_has_two_buttons_and_goes_to_the_ends_of_the_scale(
         ('touch = "refuse"', 800, False, True),
     ],
 )
-def test_devices_that_a_study_does_not_admit_are_told_before_consent(
+def test_unsupported_devices_are_rejected_before_consent(
     browser: Browser,
     make_study: Callable[..., Study],
     serve: Callable[[Study], Server],
@@ -207,11 +207,11 @@ def test_devices_that_a_study_does_not_admit_are_told_before_consent(
     context = open_context(browser, viewport=size, has_touch=touch, is_mobile=touch)
     page = context.new_page()
     page.goto(server.url)
-    Player(page, look).screen("consent" if admitted else "device")
+    Player(page, check_screen).screen("consent" if admitted else "device")
     context.close()
 
 
-def test_a_time_limit_is_told_before_in_breaks_and_near_its_end_and_ends_the_trials(
+def test_time_limit_is_announced_and_ends_the_trials(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = edit(make_study(break_every=2), "time_limit_minutes = 0", "time_limit_minutes = 60")
@@ -242,10 +242,10 @@ def test_a_time_limit_is_told_before_in_breaks_and_near_its_end_and_ends_the_tri
     page.clock.fast_forward("06:00")
     player.screen("time_limit")
     assert len(rows(study)) == 2
-    look(page, "time_limit")
+    check_screen(page, "time_limit")
 
 
-def test_failed_checks_end_the_session_at_once_where_the_study_says_so(
+def test_failed_checks_can_end_the_session_immediately(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = edit(add(make_study(), ATTENTION), "end_immediately = false", "end_immediately = true")
@@ -256,6 +256,6 @@ def test_failed_checks_end_the_session_at_once_where_the_study_says_so(
         player.screen("trial")
         player.answer("1" if page.locator(".sentence").first.inner_text() == "Not this." else "6")
     player.screen("failed_checks")
-    look(page, "failed_checks")
+    check_screen(page, "failed_checks")
     assert len(rows(study)) == 2
     assert len(rows(study, "attention")) == 2

@@ -1,4 +1,4 @@
-"""Presentations besides the pair, consent with boxes, and pages that end sessions by themselves."""
+"""Test presentations other than pairs, consent boxes and sessions ended by the page."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hosts import FileHost, Server
 from installed import install
-from playing import Player, kept, rest
+from playing import Player, count_stored_rows, wait_for_drawing
 from studies import add, edit
-from test_screens import look
+from test_screens import check_screen
 
 from contstim.cli import main
 from contstim.experiment.importing import import_logs
@@ -63,11 +63,11 @@ def read(page: Page, words: int) -> None:
     page.wait_for_selector(".word")
     for number in range(words + 1):
         assert page.locator(".word.open").count() == min(number, 1)
-        rest(page, 60)
+        wait_for_drawing(page, 60)
         page.keyboard.press("Space")
 
 
-def test_reading_at_ones_own_pace(
+def test_self_paced_reading_from_practice_to_data(
     page: Page, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
     study = lay_out(tmp_path, "reading")
@@ -75,7 +75,7 @@ def test_reading_at_ones_own_pace(
     player = Player(page)
     player.leave("consent")
     player.screen("instructions")
-    look(page, "reading_instructions")
+    check_screen(page, "reading_instructions")
     player.leave("instructions")
     player.leave("practice")
     for attempt in ("1", "2"):  # yes is wrong: the sentence comes again
@@ -89,7 +89,7 @@ def test_reading_at_ones_own_pace(
     player.leave("practice_done")
     for _ in range(2):
         page.wait_for_selector(".word")
-        look(page, "reading_trial")
+        check_screen(page, "reading_trial")
         words = page.locator(".word")
         count = words.count()
         # Covered words keep their places, and are neither to be seen nor to be marked.
@@ -101,15 +101,15 @@ def test_reading_at_ones_own_pace(
         page.locator(".next").click()
         assert [words.nth(place).bounding_box() for place in range(count)] == boxes
         for _ in range(count - 1):
-            rest(page, 60)
+            wait_for_drawing(page, 60)
             page.keyboard.press("Space")
-        rest(page, 60)
+        wait_for_drawing(page, 60)
         page.keyboard.down("Space")
         page.keyboard.down("Space")  # held: no press
         page.keyboard.up("Space")
         if count > 2:
             page.wait_for_selector(".question")
-            look(page, "reading_question")
+            check_screen(page, "reading_question")
             player.answer("1")
     player.screen("done")
     collected = read_study_data(study)
@@ -131,12 +131,12 @@ def test_ratings_by_key_and_pointer(
         player.leave(name)
     player.answer("4")
     player.screen("trial")
-    rest(page, 260)
+    wait_for_drawing(page, 260)
     page.keyboard.press("9")  # no such point
     player.answer("1")
     player.leave("practice_done")
     player.screen("trial")
-    look(page, "rating_trial")
+    check_screen(page, "rating_trial")
     player.answer("7")
     player.click(1)
     player.screen("done")
@@ -145,7 +145,7 @@ def test_ratings_by_key_and_pointer(
     assert answers.sort_values("trial")["input"].tolist() == ["key", "mouse"]
 
 
-def test_a_module_of_the_studys_own_is_loaded_under_the_policy(
+def test_custom_module_is_loaded_under_the_content_policy(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study()
@@ -186,7 +186,7 @@ def test_consent_has_boxes_and_links(
     page.locator("button.main").click()
     assert "Please tick this box" in page.inner_text("[role=alert]")
     assert page.evaluate("document.activeElement.type") == "checkbox"
-    look(page, "consent_boxes")
+    check_screen(page, "consent_boxes")
     page.keyboard.press("Space")
     page.locator("button.main").click()
     player.begin_after_consent()
@@ -200,7 +200,7 @@ def test_consent_has_boxes_and_links(
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_static_page_ends_a_session_at_failed_checks(
+def test_static_page_ends_a_session_at_failed_checks(
     at_once: bool,
     page: Page,
     make_study: Callable[..., Study],
@@ -237,7 +237,7 @@ def test_a_static_page_ends_a_session_at_failed_checks(
     assert json.loads(shipped)["settings"]["checks"]["at_once"] is at_once
 
 
-def test_a_presentation_of_an_installed_package(
+def test_presentation_from_an_installed_package(
     page: Page,
     make_study: Callable[..., Study],
     serve: Callable[[Study], Server],
@@ -259,8 +259,8 @@ def test_a_presentation_of_an_installed_package(
     assert page.locator("h1").inner_text().endswith("divide ten coins between the sentences?")
     assert page.locator("button.answer").all_inner_texts()[:2] == ["9 : 1", "8 : 2"]
     player.answer("8")
-    while kept(page)["waiting"]:
-        rest(page, 50)
+    while count_stored_rows(page)["waiting"]:
+        wait_for_drawing(page, 50)
     choices = read_study_data(study).choices
     assert choices["choice"].tolist() == [4]
     assert choices["rating"].abs().tolist() == [2.5]

@@ -1,4 +1,4 @@
-"""Questions before and after the trials, on jsPsych's own plugins."""
+"""Test questions before and after the trials with the jsPsych plugins."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hosts import FileHost, Server
 from playing import Player, open_context
 from studies import add
-from test_exports import expect_import
-from test_screens import look
+from test_exports import assert_importable
+from test_screens import check_screen
 from test_session import rows
 
 from contstim.experiment.pages import write_static
@@ -87,15 +87,15 @@ def send(page: Page) -> None:
     Player(page).screen()
 
 
-def through(page: Page, player: Player, until: int) -> None:
+def play_with_questions(page: Page, player: Player, until: int) -> None:
     player.leave("consent")
     player.screen("form")
-    look(page, "form")
+    check_screen(page, "form")
     assert "<b>English</b>" in page.inner_text("form")  # text, not HTML
     page.locator(".jspsych-btn").click()  # nothing chosen: the page stays
     choose(page, "yes")
     player.screen("form")
-    look(page, "form_text")
+    check_screen(page, "form_text")
     write(page, "42")
     player.leave("instructions")
     choose(page, "how true")
@@ -108,15 +108,15 @@ def through(page: Page, player: Player, until: int) -> None:
     player.play(until=until)
 
 
-def test_questions_before_within_and_after(
+def test_questions_before_during_and_after_the_trials(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = add(make_study(), QUESTIONS)
     player = Player(page)
     page.goto(serve(study).url)
-    through(page, player, until=8)
+    play_with_questions(page, player, until=8)
     player.screen("form")
-    look(page, "form_choices")
+    check_screen(page, "form_choices")
     choose(page, "German", "Chinese")
     page.reload()  # what was answered is not asked again
     write(page, "none\nat all")
@@ -133,7 +133,7 @@ def test_questions_before_within_and_after(
     assert len(rows(study)) == 8
 
 
-def test_who_is_screened_out_ends_there_and_frees_the_assignment(
+def test_screened_out_participants_free_their_assignment(
     browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = add(make_study(participants=1), QUESTIONS)
@@ -145,12 +145,12 @@ def test_who_is_screened_out_ends_there_and_frees_the_assignment(
         choose(page, "never")
         Player(page).screen("screened_out")
         assert page.inner_text("output") == "OUT1"
-        look(page, "screened_out")
+        check_screen(page, "screened_out")
         page.context.close()
     assert read_study_data(study).sessions["outcome"].tolist() == ["screened_out"] * 2
 
 
-def test_questions_of_a_static_page_come_back_by_the_import(
+def test_responses_of_a_static_page_are_imported(
     page: Page,
     make_study: Callable[..., Study],
     host_files: Callable[[Path], FileHost],
@@ -163,7 +163,7 @@ def test_questions_of_a_static_page_come_back_by_the_import(
     write_static(study, site, f"{host.url}pipe", "exp1")
     player = Player(page)
     page.goto(host.url)
-    through(page, player, until=8)
+    play_with_questions(page, player, until=8)
     choose(page, "Hebrew")
     write(page, "")
     player.screen("done")
@@ -171,7 +171,7 @@ def test_questions_of_a_static_page_come_back_by_the_import(
     folder.mkdir()
     for body in host.received:
         (folder / body["filename"]).write_text(body["data"], "utf-8")
-    expect_import(study, folder)
+    assert_importable(study, folder)
     responses = read_study_data(study).responses
     assert responses["question"].tolist() == ["native", "age", "task", "languages", "comment"]
     assert responses["response"].tolist()[3:] == ['["Hebrew"]', ""]

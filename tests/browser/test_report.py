@@ -1,4 +1,4 @@
-"""The report of an evaluation on a phone and on a wide screen."""
+"""Test the layout of the evaluation report on narrow and wide screens."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def report(request, tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_sticks_out_of_the_page(browser: Browser, report: Path, width: int) -> None:
+def test_report_has_no_horizontal_overflow(browser: Browser, report: Path, width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 844})
     page.goto(report.as_uri())
     too_wide = "document.scrollingElement.scrollWidth - window.innerWidth"

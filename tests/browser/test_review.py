@@ -1,4 +1,4 @@
-"""A reviewer goes through the page of a review by keys, and saves the table."""
+"""Test the review page: decisions by keyboard and the saved table."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def page(browser: Browser) -> Iterator[Page]:
     context.close()
 
 
-def page_of(table: Path, reviewer: str, *options: str) -> str:
+def write_review_page(table: Path, reviewer: str, *options: str) -> str:
     file = table.with_name(f"{reviewer}.html")
     assert (
         main(["review", *(options or (str(table),)), "--reviewer", reviewer, "--page", str(file)])
@@ -92,7 +92,7 @@ def judge(page: Page, address: str, answers: dict[str, tuple[str, str]]) -> list
             return shown
 
 
-def test_two_reviewers(browser: Browser, table: Path, tmp_path: Path) -> None:
+def test_two_reviewers_save_their_decisions(browser: Browser, table: Path, tmp_path: Path) -> None:
     first, second = TRIPLETS
     odd = 'The "ship" left, \N{SHIP} at <b>dawn</b> </script> \uff41.'
     answers = {
@@ -101,7 +101,7 @@ def test_two_reviewers(browser: Browser, table: Path, tmp_path: Path) -> None:
     }
     files = []
     for who in ("AB", "CD"):
-        address, context = page_of(table, who), open_context(browser)
+        address, context = write_review_page(table, who), open_context(browser)
         asked: list[str] = []
         context.on("request", lambda request, asked=asked: asked.append(request.url))
         page = context.new_page()
@@ -122,8 +122,8 @@ def test_two_reviewers(browser: Browser, table: Path, tmp_path: Path) -> None:
     assert (value, n) == (pytest.approx(1 / 3), 6)
 
 
-def test_a_blind_page_asks_for_yes_or_no(page: Page, table: Path, tmp_path: Path) -> None:
-    address = page_of(table, "AB", "--blind", f"written={table}")
+def test_blind_page_asks_for_yes_or_no(page: Page, table: Path, tmp_path: Path) -> None:
+    address = write_review_page(table, "AB", "--blind", f"written={table}")
     page.goto(address)
     text = page.locator("#sentence").inner_text()
     assert "accepted by" not in page.inner_text("main")
@@ -136,7 +136,7 @@ def test_a_blind_page_asks_for_yes_or_no(page: Page, table: Path, tmp_path: Path
     assert [one for one, decision in decisions.items() if decision == "reject"] == [text]
 
 
-def buttons_apart(page: Page) -> float:
+def minimum_button_gap(page: Page) -> float:
     """Return how near to each other two buttons that can be seen are, at the nearest, in pixels."""
     boxes = [box for one in page.locator("button").all() if (box := one.bounding_box())]
     assert len(boxes) >= 6
@@ -152,11 +152,9 @@ def buttons_apart(page: Page) -> float:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_sentences_stand_side_by_side_and_buttons_do_not_touch(
-    page: Page, table: Path, width: int
-) -> None:
+def test_review_layout_on_narrow_and_wide_screens(page: Page, table: Path, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    page.goto(page_of(table, "AB"))
+    page.goto(write_review_page(table, "AB"))
     page.locator("#sentence").wait_for()
     shown = page.locator(".cell .sentence").all_inner_texts()
     assert shown == list(TRIPLETS[0])
@@ -167,5 +165,5 @@ def test_sentences_stand_side_by_side_and_buttons_do_not_touch(
     page.locator(".sentence").nth(2).click()
     assert page.locator("#sentence").inner_text() == TRIPLETS[0][2]
     page.keyboard.press("e")
-    assert buttons_apart(page) >= 6
+    assert minimum_button_gap(page) >= 6
     assert page.evaluate("document.documentElement.scrollWidth") <= width

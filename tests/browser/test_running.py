@@ -1,4 +1,4 @@
-"""A study while it runs: leavers, more places, copies, deletion, a pilot, other languages."""
+"""Test running studies: released assignments, extension, backup, deletion and pilots."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hosts import Server
 from playing import Player, open_context
 from studies import add, edit, make_trials
-from test_screens import look
+from test_screens import check_screen
 from test_session import rows, wait_for_rows
 
 from contstim.cli import main
@@ -37,13 +37,13 @@ complete = "C1"
 """
 
 
-def visitor(browser: Browser, url: str) -> Player:
+def open_player(browser: Browser, url: str) -> Player:
     player = Player(open_context(browser).new_page())
     player.page.goto(url)
     return player
 
 
-def without_refresh(route: Route) -> None:
+def remove_refresh(route: Route) -> None:
     reply = route.fetch(max_retries=3)
     body, refreshes = re.subn(r'<meta http-equiv="refresh"[^>]*>', "", reply.text())
     assert refreshes == 1
@@ -57,22 +57,22 @@ def _closed(browser: Browser) -> object:
         context.close()
 
 
-def test_a_newcomer_gets_the_place_of_who_left_and_who_returns_goes_on(
+def test_released_assignment_is_reused_and_leaver_can_resume(
     browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study(participants=1)
     server = serve(study)
-    leaver = visitor(browser, server.url)
+    leaver = open_player(browser, server.url)
     leaver.begin()
     leaver.play(until=2)
     wait_for_rows(leaver.page, study, 2)
-    early = visitor(browser, server.url)
+    early = open_player(browser, server.url)
     early.leave("consent")
     early.screen("full")  # the other was there a moment ago
     server.kill()  # the lab thinks better of it, and nobody need wait ten minutes here
     edit(study, "reassign_after_minutes = 10", "reassign_after_minutes = 0.001")
     server.start()
-    newcomer = visitor(browser, server.url)
+    newcomer = open_player(browser, server.url)
     newcomer.begin()
     newcomer.play(until=8)
     newcomer.screen("done")
@@ -83,7 +83,7 @@ def test_a_newcomer_gets_the_place_of_who_left_and_who_returns_goes_on(
     assert sorted(sessions["released"]) == ["", "abandoned"]
 
 
-def test_a_study_grows_while_somebody_sits(
+def test_study_is_extended_during_a_session(
     browser: Browser,
     make_study: Callable[..., Study],
     serve: Callable[[Study], Server],
@@ -91,10 +91,10 @@ def test_a_study_grows_while_somebody_sits(
 ) -> None:
     study = make_study(participants=1)
     server = serve(study)
-    first = visitor(browser, server.url)
+    first = open_player(browser, server.url)
     first.begin()
     first.play(until=3)
-    second = visitor(browser, server.url)
+    second = open_player(browser, server.url)
     second.leave("consent")
     second.screen("full")
     make_trials(groups=1, participants=2, pairs=4).to_csv(tmp_path / "more.csv", index=False)
@@ -111,7 +111,7 @@ def test_a_study_grows_while_somebody_sits(
     assert sessions["outcome"].tolist() == ["complete", "complete"]
 
 
-def test_a_backup_made_meanwhile_goes_on_elsewhere(
+def test_session_resumes_on_a_restored_backup(
     browser: Browser,
     make_study: Callable[..., Study],
     serve: Callable[[Study], Server],
@@ -119,7 +119,7 @@ def test_a_backup_made_meanwhile_goes_on_elsewhere(
 ) -> None:
     study = add(make_study(break_every=0), RECRUITER)
     server = serve(study)
-    player = visitor(browser, f"{server.url}?id=P1")
+    player = open_player(browser, f"{server.url}?id=P1")
     player.begin()
     player.play(until=4)
     wait_for_rows(player.page, study, 4)
@@ -132,7 +132,7 @@ def test_a_backup_made_meanwhile_goes_on_elsewhere(
     shutil.copytree(study.folder, other, ignore=shutil.ignore_patterns("collected*"))
     shutil.copy(copy, other / "collected.sqlite3")
     moved = read_study(other)
-    again = visitor(browser, f"{serve(moved).url}?id=P1")
+    again = open_player(browser, f"{serve(moved).url}?id=P1")
     again.leave("consent")
     again.screen("trial")
     assert again.number() == 5
@@ -141,12 +141,12 @@ def test_a_backup_made_meanwhile_goes_on_elsewhere(
     assert len(rows(moved)) == 8
 
 
-def test_who_is_forgotten_by_the_code_of_the_last_screen_leaves_a_free_place(
+def test_deletion_by_session_code_frees_the_assignment(
     browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study(participants=1)
     server = serve(study)
-    player = visitor(browser, server.url)
+    player = open_player(browser, server.url)
     player.begin()
     player.play(until=8)
     player.screen("done")
@@ -154,12 +154,12 @@ def test_who_is_forgotten_by_the_code_of_the_last_screen_leaves_a_free_place(
     forget = ["experiment", "forget", str(study.folder), "--participant", code, "--reason", "asked"]
     assert main(forget) == 0
     assert read_study_data(study).sessions.empty
-    other = visitor(browser, server.url)
+    other = open_player(browser, server.url)
     other.leave("consent")
     other.screen("instructions")
 
 
-def test_a_pilot_keeps_its_data_apart(page: Page, make_study: Callable[..., Study]) -> None:
+def test_pilot_data_are_stored_separately(page: Page, make_study: Callable[..., Study]) -> None:
     study = make_study()
 
     class Pilot(Server):
@@ -184,7 +184,7 @@ def test_a_pilot_keeps_its_data_apart(page: Page, make_study: Callable[..., Stud
 
 
 @pytest.mark.parametrize("language", sorted({*PAGE_LANGUAGES} - {"en"}))
-def test_the_page_speaks_other_languages(
+def test_page_is_shown_in_each_bundled_language(
     language: str, context: BrowserContext, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
     make_trials(groups=1, participants=2, pairs=2).to_csv(tmp_path / "t.csv", index=False)
@@ -197,15 +197,15 @@ def test_the_page_speaks_other_languages(
     assert page.get_attribute("html", "lang") == language
     assert page.get_attribute("html", "dir") == get_language(language).direction
     assert page.inner_text("h1") == study.texts["instructions_title"]
-    look(page, f"instructions_{language}")
+    check_screen(page, f"instructions_{language}")
     player.leave("instructions")
     player.leave("practice")
     player.screen("trial")
     assert study.texts["trial_prompt"] in page.inner_text("h1")
-    look(page, f"trial_{language}")
+    check_screen(page, f"trial_{language}")
 
 
-def test_the_dashboard_on_a_phone_and_a_desk(
+def test_dashboard_on_narrow_and_wide_screens(
     browser: Browser,
     context: BrowserContext,
     make_study: Callable[..., Study],
@@ -224,11 +224,11 @@ def test_the_dashboard_on_a_phone_and_a_desk(
     owner = open_context(browser, http_credentials={"username": "me", "password": token})
     board = owner.new_page()
     # A live board reloads itself, which axe refuses for any page, and would while it looks.
-    board.route("**/dashboard", without_refresh)
+    board.route("**/dashboard", remove_refresh)
     board.goto(f"{server.url}dashboard")
     board.wait_for_selector("table")
     assert "last answer" in board.inner_text("main").lower()
-    look(board, "dashboard")
+    check_screen(board, "dashboard")
     owner.close()
     player.play(until=8)
     player.screen("done")

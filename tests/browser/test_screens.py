@@ -1,5 +1,4 @@
-"""Every screen at 1280 and 320 pixels, in both directions of writing: nothing sticks out, and
-axe-core finds no serious fault."""
+"""Test that every screen is accessible and fits narrow and wide windows in both directions."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hosts import FileHost, Server
-from playing import Player, lose_patience, open_context, rest, until
+from playing import Player, open_context, shorten_send_timeout, wait_for_drawing, wait_until
 
 from contstim.experiment.pages import write_static
 from contstim.experiment.study import Study, read_study
@@ -52,7 +51,7 @@ unsent = "LATER"
 """
 
 
-def look(page: Page, name: str) -> None:
+def check_screen(page: Page, name: str) -> None:
     """Check the screen that is shown, at both widths; keep pictures if SCREENSHOTS says where."""
     if kept := os.environ.get("SCREENSHOTS"):
         direction = page.evaluate("document.documentElement.dir")
@@ -63,7 +62,7 @@ def look(page: Page, name: str) -> None:
     for width, height in ((320, 640), (1280, 800)):
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_function("width => matchMedia(`(width: ${width}px)`).matches", arg=width)
-        rest(page, 0)  # what depends on the layout is drawn anew
+        wait_for_drawing(page, 0)  # what depends on the layout is drawn anew
         assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
         sides = page.locator(".sentence")
         if sides.count() == 2:
@@ -92,7 +91,7 @@ def add(study: Study, text: str) -> Study:
 
 
 @pytest.mark.parametrize("direction", ["ltr", "rtl"])
-def test_the_screens_of_a_session(
+def test_session_screens_are_accessible(
     direction: str,
     context: BrowserContext,
     make_study: Callable[..., Study],
@@ -109,15 +108,15 @@ def test_the_screens_of_a_session(
         trials.write_text(table.replace("came there last.", "הגיע לשם אחרי כולם."), "utf-8")
         study = read_study(study.folder)
     server = serve(study)
-    player = Player(context.new_page(), look)
-    lose_patience(player.page)
+    player = Player(context.new_page(), check_screen)
+    shorten_send_timeout(player.page)
     player.page.goto(server.url)
     assert player.page.get_attribute("html", "dir") == direction
     player.begin()
     player.play(until=1)
     player.screen("trial")
-    look(player.page, "trial_with_progress")
-    other = Player(context.new_page(), look)
+    check_screen(player.page, "trial_with_progress")
+    other = Player(context.new_page(), check_screen)
     other.page.goto(server.url)
     other.screen("other_tab")
     other.page.close()
@@ -135,7 +134,7 @@ def test_the_screens_of_a_session(
 
     player.page.route("**/api/finish", hold)
     server.start()
-    until(player.page, lambda: held)
+    wait_until(player.page, lambda: held)
     player.screen("finishing")  # as long as the server does not say that all is well
     player.page.unroute("**/api/finish")
     for route in held:
@@ -145,7 +144,7 @@ def test_the_screens_of_a_session(
     assert {*player.seen} == wanted | {"break", "finishing", "unsent", "done"}
 
 
-def test_the_screens_that_end_a_visit(
+def test_final_screens_are_accessible(
     browser: Browser,
     make_study: Callable[..., Study],
     serve: Callable[[Study], Server],
@@ -156,7 +155,7 @@ def test_the_screens_that_end_a_visit(
     server = serve(study)
 
     def visit(query: str) -> Player:
-        player = Player(open_context(browser).new_page(), look)
+        player = Player(open_context(browser).new_page(), check_screen)
         player.page.goto(f"{server.url}{query}")
         return player
 
@@ -186,7 +185,7 @@ def test_the_screens_that_end_a_visit(
     late.screen("error")
 
     host = host_files(write_static(study, tmp_path / "site"))
-    saving = Player(open_context(browser).new_page(), look)
+    saving = Player(open_context(browser).new_page(), check_screen)
     saving.page.goto(f"{host.url}?id=p1")
     saving.begin()
     saving.play(until=8)

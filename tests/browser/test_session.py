@@ -1,4 +1,4 @@
-"""Whole sessions against the study's own server: nothing lost, nothing twice, whatever fails."""
+"""Test whole sessions with network, server and browser failures."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from urllib.request import Request, urlopen
 
 import pandas as pd
 import pytest
+from client_messages import answer, consent
 from hosts import ARGUMENTS, Server, chromium
-from playing import PATIENCE_S, Player, choice_of, kept, open_context, until
-from talking import answer, consent
-from test_screens import look
+from playing import PATIENCE_S, Player, choice_of, count_stored_rows, open_context, wait_until
+from test_screens import check_screen
 
 from contstim.cli import main
 from contstim.experiment.schema import DATA_FILE
@@ -43,12 +43,12 @@ def rows(study: Study, kind: str = "choice") -> list[dict[str, Any]]:
 
 def wait_for_rows(page: Page, study: Study, number: int) -> None:
     """Wait until the server has so many answers and the page knows that it has them."""
-    until(page, lambda: len(rows(study)) >= number)
+    wait_until(page, lambda: len(rows(study)) >= number)
     assert len(rows(study)) == number
-    until(page, lambda: kept(page)["waiting"] == 0)
+    wait_until(page, lambda: count_stored_rows(page)["waiting"] == 0)
 
 
-def expect_whole(study: Study, assignment: int = 1) -> None:
+def assert_complete(study: Study, assignment: int = 1) -> None:
     """Check that each trial was answered once, in order, by the keys that were pressed."""
     shown = [trial for trial in study.design.trials[assignment] if trial.kind == "choice"]
     stored = rows(study)
@@ -66,7 +66,7 @@ def post(url: str, body: dict[str, Any], token: str = "") -> dict[str, Any]:
         return answered
 
 
-def answer_everything(server: Server, study: Study) -> None:
+def answer_all_trials(server: Server, study: Study) -> None:
     """Be another participant, without a browser: choose the longer sentence."""
     begun = post(f"{server.url}api/sessions", consent(study))
     token, trials = begun["token"], begun["bundle"]["trials"]
@@ -81,7 +81,7 @@ def answer_everything(server: Server, study: Study) -> None:
     assert post(f"{server.url}api/finish", {}, token)["complete"]
 
 
-def expect_evaluation(study: Study, folder: Path, participants: int) -> None:
+def assert_evaluable(study: Study, folder: Path, participants: int) -> None:
     """Check that what was collected goes through the analysis."""
     assert main(["experiment", "export", str(study.folder), "--out", str(folder / "data")]) == 0
     choices = pd.read_csv(folder / "data" / "choices.csv")
@@ -103,7 +103,7 @@ def expect_evaluation(study: Study, folder: Path, participants: int) -> None:
     assert everything["value"].notna().all()
 
 
-def test_165_trials_outlive_lost_networks_killed_servers_and_a_closed_tab(
+def test_long_session_survives_network_and_server_failures(
     context: BrowserContext,
     make_study: Callable[..., Study],
     serve: Callable[[Study], Server],
@@ -150,18 +150,18 @@ def test_165_trials_outlive_lost_networks_killed_servers_and_a_closed_tab(
     player.screen("finishing")
     context.set_offline(False)
     player.screen("done")
-    expect_whole(study)
+    assert_complete(study)
     assert len(rows(study, "practice")) == 2
     assert rows(study)[80]["shown"] in (1, 2)  # trial 81 may have been on the screen before
 
     # What the browser kept is gone once everything is stored.
-    assert kept(player.page)["rows"] == 0
-    answer_everything(server, study)
+    assert count_stored_rows(player.page)["rows"] == 0
+    answer_all_trials(server, study)
     server.kill()
-    expect_evaluation(study, tmp_path, participants=2)
+    assert_evaluable(study, tmp_path, participants=2)
 
 
-def test_answers_outlive_a_killed_browser(
+def test_answers_survive_a_killed_browser(
     browser: Browser,
     tmp_path: Path,
     make_study: Callable[..., Study],
@@ -201,11 +201,11 @@ def test_answers_outlive_a_killed_browser(
     player.leave("resume")
     player.play(until=8)
     player.screen("done")
-    expect_whole(study)
+    assert_complete(study)
     again.close()
 
 
-def test_a_session_that_cannot_be_sent_shows_it_and_offers_the_data(
+def test_unsent_session_offers_the_data_for_download(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
     study = make_study()
@@ -228,10 +228,10 @@ def test_a_session_that_cannot_be_sent_shows_it_and_offers_the_data(
     assert len([answer for answer in answers if answer["trial"] in trials]) == 8
     server.start()
     player.screen("done")
-    expect_whole(study)
+    assert_complete(study)
 
 
-def test_one_tab_at_a_time(
+def test_session_runs_in_one_tab_at_a_time(
     context: BrowserContext, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study()
@@ -247,10 +247,10 @@ def test_one_tab_at_a_time(
     second.leave("resume")
     second.play(until=8)
     second.screen("done")
-    expect_whole(study)
+    assert_complete(study)
 
 
-def test_two_browsers_keep_both_answers_to_a_trial(
+def test_answers_from_two_browsers_are_both_stored(
     browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study()
@@ -264,9 +264,9 @@ def test_two_browsers_keep_both_answers_to_a_trial(
         for name in ("consent", "instructions", "practice"):
             player.leave(name)
     players[0].answer("2")
-    until(players[0].page, lambda: rows(study, "practice"))
+    wait_until(players[0].page, lambda: rows(study, "practice"))
     players[1].answer("1")
-    until(players[1].page, lambda: any(row["conflict"] for row in rows(study, "practice")))
+    wait_until(players[1].page, lambda: any(row["conflict"] for row in rows(study, "practice")))
     practice = [row for row in rows(study, "practice") if row["trial"] == "p1"]
     assert [(row["choice"], row["conflict"]) for row in practice] == [(-2, 0), (-3, 1)]
     assert len({row["session"] for row in rows(study) + practice}) == 1
@@ -274,7 +274,7 @@ def test_two_browsers_keep_both_answers_to_a_trial(
         context.close()
 
 
-def test_somebody_else_at_the_same_computer_begins_anew(
+def test_second_participant_on_one_computer_starts_anew(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study()
@@ -291,7 +291,7 @@ def test_somebody_else_at_the_same_computer_begins_anew(
     player.begin()
     player.play(until=8)
     player.screen("done")
-    until(page, lambda: len(rows(study)) == 12)
+    wait_until(page, lambda: len(rows(study)) == 12)
     stored = rows(study)
     sessions = list(dict.fromkeys(row["session"] for row in stored))
     # The answer that the first one could not send has arrived as well.
@@ -301,7 +301,7 @@ def test_somebody_else_at_the_same_computer_begins_anew(
     player.screen("consent")
 
 
-def test_without_storage_the_page_says_so_and_goes_on(
+def test_page_works_without_browser_storage(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     page.add_init_script("Object.defineProperty(window, 'indexedDB', { value: undefined })")
@@ -314,10 +314,10 @@ def test_without_storage_the_page_says_so_and_goes_on(
     page.wait_for_selector("#notice:has-text('cannot keep your answers')")
     player.play(until=8)
     player.screen("done")
-    expect_whole(study)
+    assert_complete(study)
 
 
-def test_a_page_that_does_not_load_says_so_and_offers_to_load_again(
+def test_loading_failure_offers_a_reload(
     browser: Browser, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     server = serve(make_study())
@@ -328,7 +328,7 @@ def test_a_page_that_does_not_load_says_so_and_offers_to_load_again(
         page.wait_for_selector("#late.now")
         assert "has not loaded" in page.inner_text("main")
         if lost == "main.js":
-            look(page, "late")
+            check_screen(page, "late")
         page.unroute(f"**/{lost}")
         page.click("#late a")
         Player(page).screen("consent")

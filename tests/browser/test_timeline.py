@@ -1,4 +1,4 @@
-"""The jsPsych script of the guide, played with jsPsych itself on exported trials."""
+"""Test the jsPsych script of the guide on exported trials."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES = {
 }
 
 
-def test_the_script_of_the_guide_gives_data_of_the_design(
+def test_guide_script_collects_data_of_the_design(
     page: Page, tmp_path: Path, host_files: Callable[[Path], FileHost]
 ) -> None:
     site, trials = tmp_path / "site", tmp_path / "trials.csv"

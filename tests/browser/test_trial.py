@@ -1,4 +1,4 @@
-"""The trial itself: keys, pointer, text, and what suggests no answer."""
+"""Test the trial screen: keys, pointer, text and neutral buttons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hosts import Server
-from playing import CHOICES, Player, log_notices, rest, stood
+from playing import CHOICES, Player, log_notices, notice_duration, wait_for_drawing
 from test_session import rows, wait_for_rows
 
 from contstim.experiment.study import Study
@@ -27,7 +27,7 @@ def begin(page: Page, study: Study, serve: Callable[[Study], Server]) -> Player:
     return player
 
 
-def test_each_key_and_each_button_is_its_choice(
+def test_keys_and_buttons_record_their_choice(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study(pairs=10, break_every=0)
@@ -41,7 +41,7 @@ def test_each_key_and_each_button_is_its_choice(
     assert [row["input"] for row in rows(study)] == ["key"] * 6 + ["mouse"] * 6
 
 
-def test_answers_in_the_first_200_ms_held_keys_and_other_keys_are_ignored(
+def test_too_fast_held_and_other_keys_are_ignored(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study(minimum_rt_ms=200)
@@ -75,7 +75,7 @@ def test_answers_in_the_first_200_ms_held_keys_and_other_keys_are_ignored(
     assert min(row["rt_ms"] for row in rows(study)) >= 200
 
 
-def test_nothing_changes_under_the_pointer(
+def test_buttons_do_not_change_on_hover(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study()
@@ -96,7 +96,7 @@ def test_nothing_changes_under_the_pointer(
     page.locator("button.answer").nth(5).hover()
     assert looks() == before
     # Nor where the pointer rests after a click, or the focus after a key.
-    rest(page, 30)
+    wait_for_drawing(page, 30)
     page.mouse.down()
     page.mouse.up()
     player.wait_for_number(2)
@@ -104,7 +104,7 @@ def test_nothing_changes_under_the_pointer(
     assert page.evaluate("document.activeElement.tagName") == "H1"
 
 
-def test_sentences_are_text_whatever_they_hold(
+def test_html_in_sentences_is_shown_as_text(
     page: Page,
     make_study: Callable[..., Study],
     serve: Callable[[Study], Server],
@@ -130,7 +130,7 @@ def test_sentences_are_text_whatever_they_hold(
     assert not dialogs
 
 
-def test_leaving_the_page_is_counted(
+def test_focus_losses_are_counted(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     study = make_study()
@@ -156,7 +156,7 @@ def test_leaving_the_page_is_counted(
     assert (second["focus_losses"], second["hidden_ms"]) == (0, 0)
 
 
-def test_the_feedback_of_practice_can_be_read(
+def test_practice_feedback_stays_readable(
     page: Page, make_study: Callable[..., Study], serve: Callable[[Study], Server]
 ) -> None:
     player = Player(page)
@@ -167,4 +167,4 @@ def test_the_feedback_of_practice_can_be_read(
     log_notices(page)
     player.answer("Digit1")
     # It stays though the answer is acknowledged meanwhile, which changes the notice.
-    assert stood(page, "Your answer has been recorded.") >= 1499
+    assert notice_duration(page, "Your answer has been recorded.") >= 1499

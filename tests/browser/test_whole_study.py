@@ -1,4 +1,4 @@
-"""From a pilot's data to a report without a departure, people answering in a browser."""
+"""Test a study from pilot data to the report, with participants in a browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from whole_study import (
     evaluate_study,
     plan_study,
     play_until_closed,
-    scores_of,
+    read_scores,
     watch_study,
 )
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 
-def test_from_pilot_to_report(
+def test_study_runs_from_pilot_to_report(
     browser: Browser, serve: Callable[[Study], Server], tmp_path: Path
 ) -> None:
     study = plan_study(tmp_path, "information", trials=6)
-    scores, server = scores_of(tmp_path), serve(study)
+    scores, server = read_scores(tmp_path), serve(study)
 
     def visit() -> str:
         """Take part, always as the model prefers, if the study is open; return the last screen."""

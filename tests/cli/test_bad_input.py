@@ -1,4 +1,4 @@
-"""Bad input is one line on standard error and exit status 2, and nothing is half-written.
+"""Test that invalid input gives a one-line error, exit status 2 and no partial files.
 
 Tests `contstim.cli`, `contstim.cli.application` and `contstim.cli.parameters`.
 """

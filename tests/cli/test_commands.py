@@ -1,4 +1,4 @@
-"""The commands on the bundled models, as a user would call them.
+"""Test the commands on the bundled models.
 
 Tests `contstim.cli.score`, `contstim.cli.synthesize`, `contstim.cli.run` and
 `contstim.cli.sentences`; also `contstim.cli.synthesis_study`.

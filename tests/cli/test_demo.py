@@ -1,4 +1,4 @@
-"""The demonstration with two sentences of n-gram models, and the bundled tables.
+"""Test the demonstration with n-gram models, and the bundled tables.
 
 Tests `contstim.cli.demonstration` and `contstim.cli.demo`.
 """

@@ -1,4 +1,4 @@
-"""The demonstration's experiment: a study that comes with contstim, served at once."""
+"""Test that `contstim demo --experiment` serves the bundled study."""
 
 from pathlib import Path
 

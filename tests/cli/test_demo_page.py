@@ -1,4 +1,4 @@
-"""The page of the demonstration and the figure of triplets, `contstim.selection.figure`."""
+"""Test the page of the demonstration and `contstim.selection.figure`."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""The analysis of choices, by the command."""
+"""Test the command `contstim evaluate`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Absurd values are refused in one line, at once, and leave nothing behind.
+"""Test that extreme values are rejected in one line without leaving files.
 
 Tests `contstim.cli.common`.
 """

@@ -1,4 +1,4 @@
-"""Writing in another language: a missing vocabulary is reported, and a command makes one.
+"""Test commands in other languages, and vocabularies made by a command.
 
 Tests `contstim.cli.vocabulary` and `contstim.cli.vocabularies`.
 """

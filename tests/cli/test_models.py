@@ -1,4 +1,4 @@
-"""``models distill`` and ``models finetune``: what they print, and what they refuse in one line.
+"""Test `models distill` and `models finetune`: output and error messages.
 
 Tests `contstim.cli.models` and `contstim.training.commands`.
 """

@@ -1,4 +1,4 @@
-"""From scores and triplets to trials, by the commands.
+"""Test the commands from scores and triplets to trials.
 
 Tests `contstim.cli.design`, `contstim.cli.design_studies` and `contstim.cli.study_simulation`.
 """

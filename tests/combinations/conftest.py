@@ -1,4 +1,4 @@
-"""Entry points of installed packages are read once per file, because that takes milliseconds."""
+"""Read entry points of installed packages once per file, because reading is slow."""
 
 import importlib.metadata
 from collections.abc import Iterator

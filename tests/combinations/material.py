@@ -1,4 +1,4 @@
-"""Tiny inputs: sentences, scores, triplets, and tables written in several ways."""
+"""Small inputs: sentences, scores, triplets and tables in several formats."""
 
 from __future__ import annotations
 

@@ -445,7 +445,7 @@ def reverse_models(row: Row) -> Row:
     return {**row, "--compare": compare, "--follow": follow}
 
 
-def models_back(table: pd.DataFrame) -> pd.DataFrame:
+def restore_model_order(table: pd.DataFrame) -> pd.DataFrame:
     if (table["model_1"] == "first").all():
         return table
     first_better = table["power"] - table["first_better"]
@@ -470,7 +470,7 @@ def test_design_power(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     relations = {
         "scores permuted": Relation(on_files(scores[:1], permute)),
         "scores scaled": Relation(on_files(scores, scale)),
-        "models reversed": Relation(reverse_models, models_back),
+        "models reversed": Relation(reverse_models, restore_model_order),
         "NFD": Relation(on_files(files, decompose)),
         "CRLF and BOM": Relation(on_files(files, as_windows)),
         "quoted": Relation(on_files(files, quote)),

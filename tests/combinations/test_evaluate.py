@@ -129,7 +129,7 @@ def check(row: Row, outcome: Outcome) -> Tables:
         for name in KEYS
         if (folder / f"{name}.csv").exists()
     }
-    choices = included(row)
+    choices = included_choices(row)
     kept = {*choices["participant"]}
     if "excluded" in tables:
         assert not kept & {*tables["excluded"].query("rule != 'too fast'")["participant"]}
@@ -172,7 +172,7 @@ def check(row: Row, outcome: Outcome) -> Tables:
     return tables
 
 
-def included(row: Row) -> pd.DataFrame:
+def included_choices(row: Row) -> pd.DataFrame:
     """Return the choices of a row's files that its rules of exclusion leave in."""
     files = [row["CHOICES"], *[row["MORE"]] * (row["MORE"] is not None)]
     separators = {"choices.tsv": "\t"}
@@ -203,7 +203,7 @@ def included(row: Row) -> pd.DataFrame:
 
 
 @cache
-def loaded(spec: str) -> SentenceModel:
+def load_cached(spec: str) -> SentenceModel:
     return load_model(spec)
 
 
@@ -215,7 +215,7 @@ def scores_of(row: Row, choices: pd.DataFrame) -> dict[str, dict[str, float]]:
         specs = row["--model"] if isinstance(row["--model"], tuple) else (row["--model"],)
         for spec in specs:
             name, _, model = spec.partition("=")
-            values = loaded(model).score(texts)
+            values = load_cached(model).score(texts)
             scores[name] = dict(zip(texts, values.tolist(), strict=True))
     if row["--scores"]:
         table = pd.read_csv("wide.csv")
@@ -327,7 +327,7 @@ def compare(one: Tables, two: Tables) -> None:
     assert one.keys() == two.keys()
     for name, table in two.items():
         keys = KEYS[name]
-        both = [oriented(t).sort_values(keys, ignore_index=True) for t in (one[name], table)]
+        both = [orient_models(t).sort_values(keys, ignore_index=True) for t in (one[name], table)]
         assert {*both[0]} == {*both[1]}
         columns = [column for column in both[1] if column not in UNCOMPARED]
         pd.testing.assert_frame_equal(
@@ -335,7 +335,7 @@ def compare(one: Tables, two: Tables) -> None:
         )
 
 
-def oriented(table: pd.DataFrame) -> pd.DataFrame:
+def orient_models(table: pd.DataFrame) -> pd.DataFrame:
     if "model_1" not in table:
         return table
     turn = table["model_1"] > table["model_2"]
@@ -408,7 +408,7 @@ def add_trials(condition: str, rating: float) -> Callable[[Row], Row | None]:
     return apply
 
 
-def only_compared(tables: Tables) -> Tables:
+def select_experimental(tables: Tables) -> Tables:
     """Return the rows of tables on trials that compare models."""
     kept = {name: t for name, t in tables.items() if name != "excluded"}
     return {
@@ -416,7 +416,7 @@ def only_compared(tables: Tables) -> Tables:
     }
 
 
-def respaced(choices: pd.DataFrame) -> pd.DataFrame:
+def respace_labels(choices: pd.DataFrame) -> pd.DataFrame:
     """Write labels in every second row with spaces, in capitals or in another normal form."""
     odd = choices["trial"] % 2 == 1
     conditions = choices["condition"].replace({"catch": "Catch", "filler": "FILLER"}) + " "
@@ -453,7 +453,7 @@ def rename_models(row: Row) -> Row:
     return {**row, "--model": specs}
 
 
-def names_back(tables: Tables) -> Tables:
+def restore_names(tables: Tables) -> Tables:
     """Return tables with the models, conditions and participants as they were."""
     back = {new: old for old, new in RENAMED.items()}
     words = {rf"\b{new}\b": old for new, old in back.items()}
@@ -474,7 +474,7 @@ def duplicate_participants(row: Row) -> Row | None:
     return on_choices(double)(row)
 
 
-def only_values(tables: Tables) -> Tables:
+def select_values(tables: Tables) -> Tables:
     return {"models": tables["models"][[*KEYS["models"], "value"]]} if "models" in tables else {}
 
 
@@ -486,7 +486,7 @@ def add_person(row: Row) -> Row:
     return row
 
 
-def participants_back(tables: Tables) -> Tables:
+def restore_participants(tables: Tables) -> Tables:
     return {
         name: t.assign(participant=t["participant"].str[1:]) if "participant" in t else t
         for name, t in tables.items()
@@ -518,7 +518,7 @@ def scale_scores(row: Row) -> Row:
     return row
 
 
-def surprisals(row: Row) -> Row:
+def convert_to_surprisals(row: Row) -> Row:
     long = pd.read_csv("long.csv")
     long.assign(log_prob=-long["log_prob"] / np.log(2), unit="surprisal-bits").to_csv(
         "long.csv", index=False
@@ -537,19 +537,19 @@ RELATIONS = {
     "rows permuted": Relation(on_choices(shuffle)),
     "sides exchanged": Relation(on_choices(exchange_sides)),
     "column added": Relation(on_choices(lambda t: t.assign(further=1, kind_of="x"))),
-    "fillers added": Relation(add_trials("filler", -2.5), view=only_compared, given=FACTORS),
-    "catch trials added": Relation(add_trials("catch", 2.5), view=only_compared),
-    "labels respaced": Relation(on_choices(respaced)),
-    "participants renamed": Relation(rename_participants, participants_back),
-    "participants duplicated": Relation(duplicate_participants, view=only_values),
+    "fillers added": Relation(add_trials("filler", -2.5), view=select_experimental, given=FACTORS),
+    "catch trials added": Relation(add_trials("catch", 2.5), view=select_experimental),
+    "labels respaced": Relation(on_choices(respace_labels)),
+    "participants renamed": Relation(rename_participants, restore_participants),
+    "participants duplicated": Relation(duplicate_participants, view=select_values),
     "participant without trials": Relation(add_person, given=FACTORS),
-    "models renamed": Relation(rename_models, names_back),
+    "models renamed": Relation(rename_models, restore_names),
     "conditions renamed": Relation(
-        on_choices(lambda t: t.assign(condition=t["condition"].replace(RENAMED))), names_back
+        on_choices(lambda t: t.assign(condition=t["condition"].replace(RENAMED))), restore_names
     ),
     "file split": Relation(split_files),
     "scores scaled": Relation(scale_scores),
-    "surprisals": Relation(surprisals),
+    "surprisals": Relation(convert_to_surprisals),
     "NFD": Relation(on_files(FILES, decompose)),
     "quoted, CRLF and BOM": Relation(on_files(FILES, quote_all)),
 }

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from client_messages import play
 from covering import Combinations, Outcome, Relation, Row, on_files, require_values, run
 from material import MODELS, as_windows, decompose, nfc, rewrite, sentences, write_scores
 from psychds_rules import check_psychds
-from talking import play
 
 from contstim.experiment.schema import PILOT_FILE
 from contstim.experiment.store import Store

@@ -107,7 +107,7 @@ def check_distinct(row: Row, chosen: list[str]) -> None:
         assert not any(repeats(sentence, _repeatable(row)) for sentence in chosen)
 
 
-def reported(outcome: Outcome) -> tuple[float, float]:
+def parse_bounds(outcome: Outcome) -> tuple[float, float]:
     """Return the objective and the bound that a command prints."""
     found = re.search(r"objective (\S+), bound (\S+),", outcome.err)
     assert found is not None
@@ -150,7 +150,7 @@ def check_natural(row: Row, outcome: Outcome) -> pd.DataFrame:
     else:
         assert total >= least - 1e-9
         _check_constraint(row, table)
-    assert reported(outcome)[0] == pytest.approx(total)
+    assert parse_bounds(outcome)[0] == pytest.approx(total)
     table.to_csv("next.csv", index=False)
     following = run("design trials", {"--natural": "next.csv", "--groups": "1"})
     assert following.status == 0, following.err
@@ -233,7 +233,7 @@ def check_triplets(row: Row, outcome: Outcome) -> pd.DataFrame:
         if share < 1:
             assert max(uses["x0"], uses["x1"]) <= max(2, int(share * 2 * per_pair))
         total += value[chosen].sum()
-    assert reported(outcome)[0] == pytest.approx(abs(total))  # ranks are reported as they are
+    assert parse_bounds(outcome)[0] == pytest.approx(abs(total))  # ranks are reported as they are
     following = run("design trials", {"--triplets": row["--out"] or "triplets.csv"})
     assert following.status in (0, 2), following.err
     return table
@@ -272,7 +272,7 @@ def _best_triplets(
     return n, -best.fun
 
 
-def mirrored(table: pd.DataFrame) -> pd.DataFrame:
+def exchange_models(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with what belongs to model 1 and to model 2 exchanged."""
     names = {}
     for name in table:
@@ -284,7 +284,7 @@ def mirrored(table: pd.DataFrame) -> pd.DataFrame:
     return table.rename(columns=names)
 
 
-def as_set(columns: list[str]) -> Callable[[pd.DataFrame, pd.DataFrame], None]:
+def compare_unordered(columns: list[str]) -> Callable[[pd.DataFrame, pd.DataFrame], None]:
     """Return a comparison of tables without regard to the order of rows and columns."""
 
     def compare(one: pd.DataFrame, two: pd.DataFrame) -> None:
@@ -339,13 +339,13 @@ def swap_models(scores: pd.DataFrame) -> pd.DataFrame:
 
 def test_select_natural(inputs: Path, tmp_path: Path) -> None:
     require_values("select natural", NATURAL)
-    relations = {**SCORES, "models reversed": Relation(on_scores(swap_models), mirrored)}
+    relations = {**SCORES, "models reversed": Relation(on_scores(swap_models), exchange_models)}
     Combinations(
         "select natural",
         NATURAL,
         inputs,
         check_natural,
-        as_set(["model_1", "model_2", "sentence_1"]),
+        compare_unordered(["model_1", "model_2", "sentence_1"]),
         relations,
         FEATURES,
     ).check(tmp_path / "work", inert=[("--criterion", "rank"), ("--out", "out.csv")])
@@ -365,7 +365,7 @@ def test_select_triplets(inputs: Path, tmp_path: Path) -> None:
 
     relations = {
         "rows permuted": Relation(on_triplets(shuffle)),
-        "models exchanged": Relation(on_triplets(mirrored), mirrored),
+        "models exchanged": Relation(on_triplets(exchange_models), exchange_models),
         "column added": Relation(
             on_triplets(lambda t: t.assign(further=1)), lambda t: t.drop(columns="further")
         ),
@@ -374,7 +374,7 @@ def test_select_triplets(inputs: Path, tmp_path: Path) -> None:
         "reference permuted": Relation(on_scores(shuffle)),
     }
     compared = {"--objective": "worst-rank", "--max-word-share": None, "--distinct-items": None}
-    judges = (check_triplets, as_set(["source"]))
+    judges = (check_triplets, compare_unordered(["source"]))
     Combinations("select triplets", TRIPLETS, inputs, *judges, relations, compared=compared).check(
         tmp_path / "work",
         inert=[("--objective", "controversiality"), ("--out", "out.csv")],
@@ -404,7 +404,7 @@ def check_set(row: Row, outcome: Outcome) -> pd.DataFrame:
     }
     assert table["separated"].tolist() == sum(separated.values()).tolist()
     assert table["least_difference"].to_numpy() == pytest.approx(np.abs(differences).min(axis=1))
-    objective, bound = reported(outcome)
+    objective, bound = parse_bounds(outcome)
     assert objective <= bound + 1e-9
     if row["--criterion"] != "log-bf":
         assert objective == min(of_pair.sum() for of_pair in separated.values())
@@ -482,7 +482,7 @@ def test_select_set(inputs: Path, tmp_path: Path) -> None:
         SET,
         inputs,
         check_set,
-        as_set(["sentence_1", "sentence_2"]),
+        compare_unordered(["sentence_1", "sentence_2"]),
         relations,
         FEATURES,
     ).check(tmp_path / "work", inert=[*inert, ("--candidates", "both"), ("--out", "out.csv")])

@@ -1,4 +1,4 @@
-"""Allocation as a colouring: exchanges, the exact route, proofs that there is none."""
+"""Test the allocation of trials to groups: exchanges, exact search and infeasibility."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The figure of power, drawn on given axes, on new ones, and for files."""
+"""Test the figure of power on given axes, on new axes and in files."""
 
 import matplotlib.pyplot as plt
 import pandas as pd

@@ -1,4 +1,4 @@
-"""Latin squares: each item once, in one condition; lists balanced whatever stands between items."""
+"""Test Latin squares: one condition per item, and balanced lists."""
 
 import itertools
 

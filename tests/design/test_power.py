@@ -1,4 +1,4 @@
-"""Power of the default test: closed forms, `evaluate` itself, sample sizes, refusals."""
+"""Test power and sample size against closed forms and `evaluate`."""
 
 import numpy as np
 import pandas as pd

@@ -1,3 +1,5 @@
+"""Test simulated choices of participants."""
+
 import numpy as np
 import pandas as pd
 import pytest

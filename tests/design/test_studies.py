@@ -1,4 +1,4 @@
-"""Simulated studies: each source of parameters gives the accuracies and variances it states.
+"""Test that simulated studies have the accuracies and variances of their parameters.
 
 Tests `contstim.design.pilot` as well.
 """

@@ -1,4 +1,4 @@
-"""The design of trials: equal shares, no sentence twice, sides and orders, refusals, the check.
+"""Test the design of trials: balance, repeated sentences, errors and `check_design`.
 
 Tests `contstim.design`, `contstim.design.check` and `contstim.design.trials`.
 """

@@ -1,3 +1,5 @@
+"""Choices and scores for the tests of the evaluation."""
+
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""Agreement among participants and among models."""
+"""Test agreement among participants and among models."""
 
 from itertools import combinations
 

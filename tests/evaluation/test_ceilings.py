@@ -1,4 +1,4 @@
-"""Measures and ceilings of incomplete designs against loops written from the definitions.
+"""Test measures and ceilings of incomplete designs against their definitions.
 
 Tests `contstim.evaluation.measures`, `contstim.evaluation.subset`,
 `contstim.evaluation.measures.cosine`.
@@ -21,21 +21,21 @@ from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
 
-def data_of(study, scores):
+def make_data(study, scores):
     choices = align_choices(check_choices(study))
     wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
     return choices, TrialData.from_choices(choices, wide)
 
 
-def everything(data):
+def whole_subset(data):
     return Subset(data, np.arange(len(data.rating)), np.arange(len(data.models)))
 
 
-def ceilings_of(subset, measure, min_others=1):
+def get_ceilings(subset, measure, min_others=1):
     return compute_ceilings(subset, MEASURES[measure], min_others)
 
 
-def study_of(choices):
+def make_trial_data(choices):
     """Ratings (N, P) of everybody on every pair, as trials."""
     n, p = choices.shape
     return TrialData(
@@ -62,7 +62,7 @@ def unit_ranks(x):
     return ranks / np.sqrt(sum(k * k for k in range(1, used.sum() + 1)))
 
 
-def plain_ceilings(data, measure, min_others):
+def ceilings_by_definition(data, measure, min_others):
     """Noise ceilings from their definitions, participant by participant: {i: (lower, upper)}.
 
     Golan et al. (2023), Methods: a participant is predicted by the others (lower bound) or by all
@@ -99,9 +99,9 @@ def plain_ceilings(data, measure, min_others):
 
 
 @pytest.mark.parametrize("share", [1.0, 0.6])
-def test_measures_are_the_per_participant_definitions(make_study, share):
-    _, data = data_of(*make_study(share=share, n_groups=2))
-    subset = everything(data)
+def test_measures_equal_their_per_participant_definitions(make_study, share):
+    _, data = make_data(*make_study(share=share, n_groups=2))
+    subset = whole_subset(data)
     accuracy, cosine = (
         MEASURES["accuracy"].values(subset),
         MEASURES["signed_rank_cosine"].values(subset),
@@ -115,16 +115,16 @@ def test_measures_are_the_per_participant_definitions(make_study, share):
             assert cosine[i, m] == pytest.approx(signed_rank_cosine(data.rating[rows], ratio))
 
 
-def test_min_others_leaves_trials_out_and_says_so(make_study):
-    _, data = data_of(*make_study(share=0.5, n_people=9, n_pairs=12))
+def test_min_others_excludes_trials_seen_by_few(make_study):
+    _, data = make_data(*make_study(share=0.5, n_people=9, n_pairs=12))
     seen = np.bincount(data.pair)
-    subset = everything(data)
-    ceilings = ceilings_of(subset, "signed_rank_cosine", min_others=4)
+    subset = whole_subset(data)
+    ceilings = get_ceilings(subset, "signed_rank_cosine", min_others=4)
     assert 0 < ceilings.matched.n_rows == (seen[data.pair] > 4).sum() < subset.n_rows
-    assert np.isnan(ceilings_of(subset, "accuracy", min_others=50).lower).all()
+    assert np.isnan(get_ceilings(subset, "accuracy", min_others=50).lower).all()
 
 
-def test_ties_count_one_half_and_are_counted():
+def test_ties_count_one_half():
     study = pd.DataFrame(
         {
             "participant": ["p", "p", "q", "q"],
@@ -134,8 +134,8 @@ def test_ties_count_one_half_and_are_counted():
         }
     )
     scores = pd.DataFrame({"sentence": list("ABCD"), "m": [-1.0, -1.0, -1.0, -0.5]})
-    _, data = data_of(study, scores)
-    subset = everything(data)
+    _, data = make_data(study, scores)
+    subset = whole_subset(data)
     np.testing.assert_allclose(MEASURES["accuracy"].values(subset)[:, 0], [0.75, 0.25])
     assert subset.count_tied_predictions().tolist() == [1]
     assert subset.count_tied_ratings() == 1
@@ -161,13 +161,13 @@ def with_slider(study, scores):
 @pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
 @pytest.mark.parametrize(("share", "min_others"), [(1.0, 1), (0.6, 1), (0.6, 4), (0.3, 2)])
 @pytest.mark.parametrize("change", [lambda *tables: tables, with_ties, with_slider])
-def test_ceilings_are_the_plain_ones(make_study, measure, share, min_others, change):
+def test_ceilings_equal_their_definitions(make_study, measure, share, min_others, change):
     study, scores = change(*make_study(n_people=9, n_pairs=10, n_groups=2, share=share, noise=2.0))
     choices = align_choices(check_choices(study, "slider"))
     wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
     data = TrialData.from_choices(choices, wide)
-    found = ceilings_of(everything(data), measure, min_others)
-    expected = plain_ceilings(data, measure, min_others)
+    found = get_ceilings(whole_subset(data), measure, min_others)
+    expected = ceilings_by_definition(data, measure, min_others)
     assert found.matched.participants.tolist() == sorted(expected)
     both = np.column_stack([found.lower, found.upper])
     plain = np.reshape([expected[i] for i in sorted(expected)], (-1, 2))
@@ -176,7 +176,7 @@ def test_ceilings_are_the_plain_ones(make_study, measure, share, min_others, cha
 
 @pytest.mark.parametrize("share", [1.0, 0.7])
 @pytest.mark.parametrize("change", [lambda *tables: tables, with_ties, with_slider])
-def test_resamples_are_means_over_copied_people_and_trials(make_study, share, change):
+def test_resampled_values_equal_means_over_copied_trials(make_study, share, change):
     """Against the definitions, on trials copied as often as they are drawn."""
     study, scores = change(*make_study(n_people=9, n_pairs=8, n_groups=2, share=share))
     choices = align_choices(check_choices(study, "slider"))
@@ -187,7 +187,7 @@ def test_resamples_are_means_over_copied_people_and_trials(make_study, share, ch
     pairs = rng.integers(0, 4, size=(12, data.n_pairs))
     pairs[0, :] = 0
     for measure in ("accuracy", "signed_rank_cosine"):
-        found = resample_values(everything(data), MEASURES[measure], Resamples(people, pairs, 9))
+        found = resample_values(whole_subset(data), MEASURES[measure], Resamples(people, pairs, 9))
         for b, m in itertools.product(range(12), range(3)):
             values = []
             for i in range(9):
@@ -206,9 +206,9 @@ def test_resamples_are_means_over_copied_people_and_trials(make_study, share, ch
 
 
 @pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
-def test_the_influence_on_a_ceiling_has_the_ceiling_as_mean(make_study, measure):
-    _, data = data_of(*make_study(share=0.7, n_people=9, n_pairs=12, n_groups=2, noise=2.0))
-    found = ceilings_of(everything(data), measure, 2)
+def test_mean_ceiling_influence_equals_the_ceiling(make_study, measure):
+    _, data = make_data(*make_study(share=0.7, n_people=9, n_pairs=12, n_groups=2, noise=2.0))
+    found = get_ceilings(whole_subset(data), measure, 2)
     matched = found.matched
     design = matched.design(np.ones(matched.n_rows, dtype=bool))
     influences = found.lower_influence, found.upper_influence
@@ -226,7 +226,7 @@ def weighted_votes(ratings, items):
     return votes * np.sign(ratings) / np.sqrt(n * (n + 1) * (2 * n + 1) / 6)
 
 
-def slopes_of(function, n):
+def numerical_gradient(function, n):
     """The derivatives of a function of n weights, where all are 1."""
     steps = 1e-5 * np.eye(n)
     return np.array([(function(1 + step) - function(1 - step)) / 2e-5 for step in steps])
@@ -236,7 +236,7 @@ def test_influence_on_cosine_ceilings_is_their_derivative():
     rng = np.random.default_rng(3)
     felt = rng.normal(size=9) + rng.normal(size=(6, 9))
     ratings = np.digitize(felt, [-2, -1, -0.2, 0.2, 1, 2]) / 2 - 1.5
-    found = ceilings_of(everything(study_of(ratings)), "signed_rank_cosine")
+    found = get_ceilings(whole_subset(make_trial_data(ratings)), "signed_rank_cosine")
     lower, upper = (x.reshape(6, 9) for x in (found.lower_influence, found.upper_influence))
     largest, largest_upper = COSINE.maximum_influence(found.matched)
 
@@ -255,27 +255,27 @@ def test_influence_on_cosine_ceilings_is_their_derivative():
         return (weighted_votes(ratings, items) ** 2 @ items)[0]
 
     np.testing.assert_allclose(upper.mean(axis=1), of_all(np.ones(9)))
-    slope = 9 * slopes_of(lambda w: of_all(w).mean(), 9)
+    slope = 9 * numerical_gradient(lambda w: of_all(w).mean(), 9)
     np.testing.assert_allclose(upper.mean(axis=0) - upper.mean(), slope - slope.mean(), atol=1e-6)
     mean, values = of_others(np.ones(6))
-    effect = 6 * slopes_of(lambda w: of_others(w)[0], 6) - (values - mean)
+    effect = 6 * numerical_gradient(lambda w: of_others(w)[0], 6) - (values - mean)
     np.testing.assert_allclose(lower.mean(axis=1) - found.lower, effect, atol=1e-6)
-    value, slope = of_themselves(np.ones(9)), 9 * slopes_of(of_themselves, 9)
+    value, slope = of_themselves(np.ones(9)), 9 * numerical_gradient(of_themselves, 9)
     np.testing.assert_allclose(largest[:9], value + slope - slope.mean(), atol=1e-6)
-    root = 9 * slopes_of(lambda w: np.sqrt(of_themselves(w)), 9)
+    root = 9 * numerical_gradient(lambda w: np.sqrt(of_themselves(w)), 9)
     np.testing.assert_allclose(largest_upper[:9], value**0.5 + root - root.mean(), atol=1e-6)
 
 
 @pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
-def test_the_standard_error_of_a_ceiling_is_its_standard_deviation(measure):
+def test_ceiling_standard_error_matches_the_simulated_sd(measure):
     """Twelve people on 40 pairs whose effects are as large as the noise."""
     rng = np.random.default_rng(2)
     values, squares = [], []
     for _ in range(300):
         gain = np.exp(0.5 * rng.normal(size=(12, 1)))
         felt = gain * rng.normal(size=40) + rng.normal(size=40) + rng.normal(size=(12, 40))
-        found = ceilings_of(
-            everything(study_of(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5)), measure
+        found = get_ceilings(
+            whole_subset(make_trial_data(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5)), measure
         )
         design = found.matched.design(np.ones(480, dtype=bool))
         influences = found.lower_influence, found.upper_influence
@@ -288,7 +288,7 @@ def test_the_standard_error_of_a_ceiling_is_its_standard_deviation(measure):
 
 
 @pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
-def test_the_mean_stays_where_others_tie_and_leave_somebody_without_a_ceiling(measure):
+def test_mean_ceiling_skips_participants_without_a_ceiling(measure):
     # The first two contradict each other, which leaves the third nobody's mean to be judged by.
     ratings = {"p": (2.5, -1.5), "q": (-2.5, 1.5), "r": (0.5, 1.5)}
     rows = [
@@ -298,8 +298,8 @@ def test_the_mean_stays_where_others_tie_and_leave_somebody_without_a_ceiling(me
     ]
     names = ["participant", "sentence_1", "sentence_2", "rating"]
     choices = align_choices(check_choices(pd.DataFrame(rows, columns=names)))
-    subset = everything(TrialData.from_choices(choices))
-    ceilings = ceilings_of(subset, measure)
+    subset = whole_subset(TrialData.from_choices(choices))
+    ceilings = get_ceilings(subset, measure)
     assert np.isnan(ceilings.lower).tolist() == [False, False, measure != "accuracy"]
     cells = ceilings.lower_influence
     there = ~np.isnan(cells)

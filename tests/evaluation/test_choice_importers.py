@@ -1,6 +1,6 @@
-"""Importers of choices: what each reads of its format, and the contract of all.
+"""Test the importers of choices and the form of their result.
 
-Of `contstim.evaluation.importers`, `contstim.evaluation.importers.combine` and
+Tests `contstim.evaluation.importers`, `contstim.evaluation.importers.combine` and
 `contstim.evaluation.importers.golan2023`.
 """
 
@@ -46,7 +46,7 @@ def golan_rows():
     return pd.DataFrame(rows, columns=columns)
 
 
-def test_published_format_raw_file_in(tmp_path):
+def test_golan2023_format_is_read_from_a_raw_file(tmp_path):
     path = tmp_path / "raw.csv"
     golan_rows().to_csv(path, index=False)
     human = read_choices(path, "golan2023")
@@ -94,7 +94,7 @@ def test_unclear_acceptance_leaves_a_trial_without_targets():
         ("sentence1_type", "C1", "no trial compares sentence types 'CN' (row 2)"),
     ],
 )
-def test_published_format_refuses_what_it_does_not_know(column, value, message):
+def test_golan2023_format_rejects_unknown_codes(column, value, message):
     rows = golan_rows().astype({column: object})
     rows.loc[1, column] = value
     with pytest.raises(InputError) as caught:
@@ -102,7 +102,7 @@ def test_published_format_refuses_what_it_does_not_know(column, value, message):
     assert str(caught.value) == message
 
 
-def test_published_format_names_the_absent_column():
+def test_golan2023_format_names_the_missing_column():
     with pytest.raises(InputError, match="has no column 'Zone Name'"):
         read_choices(golan_rows().drop(columns="Zone Name"), "golan2023")
 
@@ -132,7 +132,7 @@ def jspsych_trials():
     ]
 
 
-def test_jspsych_errors(tmp_path):
+def test_invalid_jspsych_data_are_rejected(tmp_path):
     frame = pd.DataFrame(jspsych_trials())
     with pytest.raises(
         InputError,
@@ -163,7 +163,7 @@ def test_jspsych_errors(tmp_path):
         ),
     ],
 )
-def test_json_that_holds_no_trials_is_refused(data, message, tmp_path):
+def test_json_without_trials_is_rejected(data, message, tmp_path):
     path = tmp_path / "data.json"
     path.write_bytes(data)
     with pytest.raises(InputError) as caught:
@@ -171,7 +171,7 @@ def test_json_that_holds_no_trials_is_refused(data, message, tmp_path):
     assert str(caught.value) == message.format(path)
 
 
-def test_json_with_byte_order_mark_and_line_separators(tmp_path):
+def test_json_with_byte_order_mark_and_line_separators_is_read(tmp_path):
     path = tmp_path / "data.jsonl"
     trial = {"participant": "p", "sentence_1": "a\u2028b", "sentence_2": "c", "rating": 2.5}
     lines = [json.dumps({**trial, "sentence_2": word}, ensure_ascii=False) for word in "cd"]
@@ -179,7 +179,7 @@ def test_json_with_byte_order_mark_and_line_separators(tmp_path):
     assert read_choices(path, "jspsych").choices["sentence_2"].tolist() == ["c", "d"]
 
 
-def test_jspsych_buttons_are_counted_or_refused():
+def test_jspsych_needs_a_valid_number_of_buttons():
     frame = pd.DataFrame(jspsych_trials()).drop(columns=["n_choices", "swapped"])
     frame["response"] = frame["response"].clip(upper=1)
     with pytest.raises(InputError) as caught:
@@ -202,7 +202,7 @@ def test_jspsych_buttons_are_counted_or_refused():
 
 
 @pytest.mark.parametrize("name", ["swapped", "flipped"])
-def test_jspsych_sides_in_any_spelling_or_refused(name):
+def test_jspsych_side_columns_accept_common_spellings(name):
     frame = pd.DataFrame(jspsych_trials()).drop(columns="swapped")
     for yes, no in (
         *((True, False), (1, 0), (1.0, 0.0), ("1", "0"), ("true", "FALSE"), ("Yes", "no")),
@@ -218,7 +218,7 @@ def test_jspsych_sides_in_any_spelling_or_refused(name):
         )
 
 
-def test_jspsych_sides_are_given_once():
+def test_two_jspsych_side_columns_are_rejected():
     frame = pd.DataFrame(jspsych_trials()).assign(flipped=True)
     with pytest.raises(
         InputError, match="both 'swapped' and 'flipped'; name the column that says where"
@@ -247,7 +247,7 @@ EXAMPLES = {
 
 # What ``auto`` takes a file for is told in test_export_files.py.
 @pytest.mark.parametrize("name", sorted({*FORMATS} - {"auto"}))
-def test_every_importer_keeps_the_contract(name, tmp_path):
+def test_importers_return_normalised_choices(name, tmp_path):
     make, participant, sentence = EXAMPLES[name]
     rows = make()
     given = rows.copy(deep=True)
@@ -281,7 +281,7 @@ def test_every_importer_keeps_the_contract(name, tmp_path):
         read_choices(tmp_path / "none.csv", name)
 
 
-def test_unknown_format_and_missing_file(tmp_path):
+def test_unknown_formats_and_missing_files_are_rejected(tmp_path):
     with pytest.raises(
         InputError, match="reads one table or file, not a list; combine several with"
     ):
@@ -393,7 +393,7 @@ def test_files_without_shared_participants_are_one_data_set(tmp_path, capsys):
     assert set(models["n_participants"]) == {4}
 
 
-def test_rules_are_checked_before_models_are_loaded(tmp_path, capsys):
+def test_exclusion_rules_are_checked_before_loading_models(tmp_path, capsys):
     columns = ["participant", "sentence_1", "sentence_2", "rating"]
     pd.DataFrame([("p", "A b.", "B a.", 2.5)], columns=columns).to_csv(
         tmp_path / "choices.csv", index=False

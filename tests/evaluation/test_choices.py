@@ -1,6 +1,6 @@
-"""Validation, cleaning and alignment of choices.
+"""Test validation, cleaning and alignment of choices.
 
-Also of `contstim.evaluation.rows` and `contstim.evaluation.ratings`.
+Tests `contstim.evaluation.rows` and `contstim.evaluation.ratings`.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from contstim.evaluation import CleaningRules, align_choices, check_choices, res
 from contstim.evaluation.choices import RawChoices, clean_choices, prepare_choices, require_aligned
 
 
-def table(**columns):
+def make_choices(**columns):
     base = {
         "participant": ["p1", "p1", "p2"],
         "sentence_1": ["B b.", "C c.", "B b."],
@@ -22,8 +22,8 @@ def table(**columns):
     return pd.DataFrame({**base, **columns})
 
 
-def test_a_minimal_table_gets_all_columns_and_defaults():
-    out = check_choices(table(extra=[1, 2, 3]))
+def test_minimal_table_gets_all_columns_and_defaults():
+    out = check_choices(make_choices(extra=[1, 2, 3]))
     assert list(out.columns) == [
         *("participant", "group", "trial", "condition", "sentence_1", "sentence_2"),
         *("model_1", "model_2", "rating", "rt_ms", "extra", "kind", "item"),
@@ -109,40 +109,40 @@ def test_a_minimal_table_gets_all_columns_and_defaults():
         ),
     ],
 )
-def test_what_is_wrong_is_named_with_its_rows(columns, message):
+def test_invalid_values_are_reported_with_their_rows(columns, message):
     with pytest.raises(InputError) as caught:
-        check_choices(table(**columns))
+        check_choices(make_choices(**columns))
     assert str(caught.value) == message
 
 
-def test_the_expected_sentence_may_be_written_as_text():
+def test_expected_sentence_numbers_can_be_strings():
     # JSON data of a browser hold texts, and nothing in trials without one.
-    out = align_choices(check_choices(table(expected=["1", None, "1"])))
+    out = align_choices(check_choices(make_choices(expected=["1", None, "1"])))
     assert out["expected"].tolist()[::2] == [2, 2]
     assert np.isnan(out["expected"][1])
 
 
-def test_times_may_be_unknown_and_groups_be_absent():
-    given = table(rt_ms=["1200", " ", "null"], group=[None, None, None])
+def test_missing_times_and_groups_are_accepted():
+    given = make_choices(rt_ms=["1200", " ", "null"], group=[None, None, None])
     out = check_choices(given)
     assert out["rt_ms"].fillna(-1).tolist() == [1200, -1, -1]
     assert out["group"].tolist() == ["1", "1", "1"]
 
 
-def test_names_of_columns_may_be_numbers_and_stand_once():
-    assert align_choices(check_choices(table(**{"a_1": [1, 2, 3]}).rename(columns={"a_1": 7})))[
-        "7"
-    ].tolist() == [1, 2, 3]
+def test_column_names_can_be_numbers_but_not_repeated():
+    assert align_choices(
+        check_choices(make_choices(**{"a_1": [1, 2, 3]}).rename(columns={"a_1": 7}))
+    )["7"].tolist() == [1, 2, 3]
     with pytest.raises(InputError) as caught:
-        check_choices(pd.concat([table(), table()[["rating"]]], axis=1))
+        check_choices(pd.concat([make_choices(), make_choices()[["rating"]]], axis=1))
     assert str(caught.value) == "the choices table has two columns 'rating'; keep one"
 
 
-def test_missing_column_and_empty_table():
+def test_missing_columns_and_empty_tables_are_rejected():
     with pytest.raises(InputError, match="has no column 'rating'"):
-        check_choices(table().drop(columns="rating"))
+        check_choices(make_choices().drop(columns="rating"))
     with pytest.raises(InputError, match="no rows"):
-        check_choices(table().iloc[:0])
+        check_choices(make_choices().iloc[:0])
 
 
 @pytest.mark.parametrize(
@@ -154,20 +154,20 @@ def test_missing_column_and_empty_table():
         ("slider", [0.123, -0.4, 2.0], [0.123, -0.4, 2.7]),
     ],
 )
-def test_scales(scale, good, bad):
-    assert check_choices(table(rating=good), scale)["rating"].tolist() == good
+def test_ratings_must_be_on_the_scale(scale, good, bad):
+    assert check_choices(make_choices(rating=good), scale)["rating"].tolist() == good
     with pytest.raises(InputError, match="rating"):
-        check_choices(table(rating=bad), scale)
+        check_choices(make_choices(rating=bad), scale)
 
 
-def test_unknown_scale_and_cleaning():
+def test_unknown_scales_and_cleaning_rules_are_rejected():
     with pytest.raises(UnknownNameError, match="unknown rating scale '5-point'"):
-        check_choices(table(), "5-point")
+        check_choices(make_choices(), "5-point")
     with pytest.raises(UnknownNameError, match="repeated_trial"):
         CleaningRules(repeated_trial="exclude")
 
 
-def test_rescale():
+def test_rescale_maps_answers_to_ratings():
     assert rescale([1, 2, 3, 4, 5, 6], 1, 6).tolist() == [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]
     assert rescale([0, 1], 0, 1).tolist() == [-2.5, 2.5]
     assert rescale([6, 1], 6, 1).tolist() == [-2.5, 2.5]
@@ -177,10 +177,10 @@ def test_rescale():
         rescale([1], 1, 1)
 
 
-def test_alignment_turns_everything_that_belongs_to_a_side():
+def test_alignment_swaps_all_columns_of_the_sides():
     out = align_choices(
         check_choices(
-            table(
+            make_choices(
                 model_1=["x", "x", "x"],
                 model_2=["y", "y", "y"],
                 lp_1=[-1.0, -2.0, -1.0],
@@ -198,8 +198,8 @@ def test_alignment_turns_everything_that_belongs_to_a_side():
     pd.testing.assert_frame_equal(align_choices(out), out)
 
 
-def test_alignment_is_by_code_point_capitals_first():
-    mixed = table(sentence_1=["a a.", "b", "a a."], sentence_2=["Z z.", "B", "Z z."])
+def test_alignment_orders_sentences_by_code_point():
+    mixed = make_choices(sentence_1=["a a.", "b", "a a."], sentence_2=["Z z.", "B", "Z z."])
     assert align_choices(check_choices(mixed))["sentence_1"].tolist() == ["Z z.", "B", "Z z."]
 
 
@@ -213,18 +213,18 @@ def test_alignment_is_by_code_point_capitals_first():
         ),
     ],
 )
-def test_conflicts_within_a_pair(columns, what):
+def test_conflicting_values_within_a_pair_are_rejected(columns, what):
     with pytest.raises(InputError) as caught:
-        align_choices(check_choices(table(**columns)))
+        align_choices(check_choices(make_choices(**columns)))
     assert what in str(caught.value)
 
 
-def test_unaligned_tables_are_refused_further_on():
+def test_unaligned_tables_are_rejected():
     with pytest.raises(ValidationError, match="not aligned"):
-        require_aligned(check_choices(table()))
+        require_aligned(check_choices(make_choices()))
 
 
-def test_cleaning_reports_every_row_it_takes_out():
+def test_cleaning_reports_every_excluded_row():
     dirty = pd.DataFrame(
         {
             "participant": ["p1", "p1", "p1", "p2", "p2"],
@@ -244,8 +244,8 @@ def test_cleaning_reports_every_row_it_takes_out():
     assert np.isfinite(kept["rating"]).all()
 
 
-def test_spaces_make_no_other_pair():
-    given = table(
+def test_pairs_are_compared_without_extra_spaces():
+    given = make_choices(
         participant=["p1", "p1", "p1"],
         sentence_1=["B  b.", "C c.", "B b. "],
         sentence_2=["A a.", "C  c.", "A  a."],
@@ -256,15 +256,17 @@ def test_spaces_make_no_other_pair():
 
 
 def test_exclusion_tables_have_fixed_types():
-    _, none = clean_choices(table(), CleaningRules())
-    _, some = clean_choices(table(sentence_1=None), CleaningRules(missing_sentence="exclude"))
+    _, none = clean_choices(make_choices(), CleaningRules())
+    _, some = clean_choices(
+        make_choices(sentence_1=None), CleaningRules(missing_sentence="exclude")
+    )
     assert len(none) == 0
     assert len(some) > 0
     assert none.dtypes.to_dict() == some.dtypes.to_dict()
     assert none["n_rows"].dtype == "int64"
 
 
-def test_rows_keep_their_numbers_after_others_were_left_out():
+def test_row_numbers_are_kept_after_exclusions():
     dirty = pd.DataFrame(
         {
             "participant": ["p1", "p1", "p1"],
@@ -283,7 +285,7 @@ def test_rows_keep_their_numbers_after_others_were_left_out():
         align_choices(check_choices(kept))
 
 
-def with_checks(n_right, n=20, condition="catch"):
+def make_catch_choices(n_right, n=20, condition="catch"):
     """Return choices with n checks of which so many are right, and as many other trials."""
     return pd.DataFrame(
         {
@@ -300,35 +302,38 @@ def with_checks(n_right, n=20, condition="catch"):
     )
 
 
-def test_reversed_scale_is_refused():
+def test_reversed_scale_is_rejected():
     message = (
         "^only 2 of 20 answers to catch trials are the expected ones, so the rating scale seems "
         "to be reversed; exchange low and high, or correct the column 'expected'$"
     )
     with pytest.raises(InputError, match=message):
-        prepare_choices(RawChoices(with_checks(2)))
+        prepare_choices(RawChoices(make_catch_choices(2)))
 
 
 @pytest.mark.parametrize(("n_right", "n"), [(18, 20), (6, 20), (0, 8)])
 def test_few_or_half_wrong_catch_trials_are_accepted(n_right, n):
-    assert len(prepare_choices(RawChoices(with_checks(n_right, n))).choices) == 2 * n
+    assert len(prepare_choices(RawChoices(make_catch_choices(n_right, n))).choices) == 2 * n
 
 
-def test_experimental_trials_may_have_an_unexpected_answer():
-    illusions = with_checks(2, condition="illusion").assign(kind="experimental")
+def test_unexpected_answers_to_experimental_trials_are_kept():
+    illusions = make_catch_choices(2, condition="illusion").assign(kind="experimental")
     assert len(prepare_choices(RawChoices(illusions)).choices) == 40
 
 
-def test_seconds_become_milliseconds():
-    assert check_choices(table(rt_s=[2.2, None, "1.4"]))["rt_ms"].tolist()[::2] == [2200, 1400]
+def test_seconds_are_converted_to_milliseconds():
+    assert check_choices(make_choices(rt_s=[2.2, None, "1.4"]))["rt_ms"].tolist()[::2] == [
+        2200,
+        1400,
+    ]
     with pytest.raises(InputError, match=r"rt_ms must be a number, not 'soon' \(row 2\)"):
-        check_choices(table(rt_s=[2.2, "soon", 1]))
+        check_choices(make_choices(rt_s=[2.2, "soon", 1]))
 
 
-def test_people_are_called_alike_before_rows_are_taken_out():
-    raw = table(participant=["p1", "p1", "p1 "])
+def test_participant_names_are_stripped_before_cleaning():
+    raw = make_choices(participant=["p1", "p1", "p1 "])
     kept_rows, excluded = clean_choices(raw, CleaningRules(repeated_trial="keep_first"))
     assert kept_rows["participant"].tolist() == ["p1", "p1"]
     assert excluded[["rule", "participant"]].to_numpy().tolist() == [["repeated trial", "p1"]]
     with pytest.raises(InputError, match=r"a row has no participant \(row 3\)"):
-        check_choices(table(participant=[1.0, 2.0, None]))
+        check_choices(make_choices(participant=[1.0, 2.0, None]))

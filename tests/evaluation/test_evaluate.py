@@ -1,4 +1,4 @@
-"""Evaluations as a whole: tables, values, tests, exclusions, options.
+"""Test whole evaluations: tables, values, tests, exclusions and options.
 
 Tests `contstim.evaluation`, `contstim.evaluation.evaluate`, `contstim.evaluation.tables`,
 `contstim.evaluation.result`, `contstim.evaluation.values`, `contstim.evaluation.exclusion`,
@@ -36,7 +36,7 @@ from contstim.text.languages import get_language
 from contstim.training.ngram import train_ngram
 
 
-def no_silent_gap(result):
+def assert_missing_values_have_notes(result):
     """Every row of every table that lacks a number says why."""
     for name, table in result.tables().items():
         if name in ("trials", "excluded") or not len(table):
@@ -47,7 +47,7 @@ def no_silent_gap(result):
             assert (table.loc[gap, "note"] != "").all(), name
 
 
-def test_tables_have_the_promised_columns(make_study):
+def test_tables_have_the_documented_columns(make_study):
     result = evaluate(*make_study())
     published = evaluate(*make_study(), inference="signed-rank", n_bootstrap=50)
     only = {"p_smallest"}
@@ -57,7 +57,7 @@ def test_tables_have_the_promised_columns(make_study):
     )
     assert list(published.models.columns[:12]) == list(MODEL_COLUMNS[:12])
     assert only <= set(published.models.columns) & set(published.comparisons.columns)
-    no_silent_gap(published)
+    assert_missing_values_have_notes(published)
     assert list(result.models["analysis"].unique()) == [
         *("all", "targeted", "synthetic", "synthetic/targeted", "natural", "natural/targeted")
     ]
@@ -65,10 +65,10 @@ def test_tables_have_the_promised_columns(make_study):
     first = result.models.iloc[0]
     assert (first["n_participants"], first["n_trials"], first["n_choices"]) == (12, 20, 240)
     assert first["ci_low"] <= first["value"] <= first["ci_high"]
-    no_silent_gap(result)
+    assert_missing_values_have_notes(result)
 
 
-def test_values_and_tests_are_those_of_the_definitions(make_study):
+def test_values_and_tests_equal_their_definitions(make_study):
     study, scores = make_study(n_people=8)
     result = evaluate(study, scores, inference="signed-rank")
     wide = scores.set_index("sentence")
@@ -89,7 +89,7 @@ def test_values_and_tests_are_those_of_the_definitions(make_study):
     assert pair["difference"] == pytest.approx((per_model["a"] - per_model["b"]).mean())
 
 
-def test_targeted_trials_are_those_that_name_the_model(make_study):
+def test_targeted_trials_name_the_model(make_study):
     study, scores = make_study(n_pairs=20)
     result = evaluate(study, scores)
     table = result.models.query("analysis == 'targeted' and measure == 'accuracy'")
@@ -99,7 +99,7 @@ def test_targeted_trials_are_those_that_name_the_model(make_study):
         assert row.n_trials == named.sum()
 
 
-def test_roles_in_pairs_of_a_natural_and_a_synthetic_sentence(make_study):
+def test_roles_in_natural_versus_synthetic_pairs(make_study):
     study, scores = make_study(n_pairs=6, models=("a", "b"))
     study["condition"] = "natural_vs_synthetic"
     study.loc[study["trial"] <= 3, "condition"] = "other"
@@ -116,7 +116,7 @@ def test_roles_in_pairs_of_a_natural_and_a_synthetic_sentence(make_study):
     assert counts["natural_vs_synthetic/reject", "b"] == 2
 
 
-def test_roles_are_told_of_trials_that_were_laid_out_here():
+def test_roles_are_inferred_from_designed_trials():
     names = {name: [f"{name} of {k}." for k in range(6)] for name in ("N", "S1", "S2", "A", "B")}
     models = {"model_1": "a", "model_2": "b"}
     columns = {"natural": names["N"], "synthetic_1": names["S1"], "synthetic_2": names["S2"]}
@@ -137,7 +137,7 @@ def test_roles_are_told_of_trials_that_were_laid_out_here():
 
 
 @pytest.mark.parametrize("kinds", [{}, {"kind_1": None, "kind_2": np.nan}])
-def test_roles_that_no_column_tells_are_refused(make_study, kinds):
+def test_roles_without_sentence_kinds_are_rejected(make_study, kinds):
     study, scores = make_study(n_pairs=6, models=("a", "b"))
     accepted = Analysis("mine", target="accept")
     with pytest.raises(InputError) as error:
@@ -148,7 +148,7 @@ def test_roles_that_no_column_tells_are_refused(make_study, kinds):
     )
 
 
-def test_units_are_groups_where_there_are_enough(make_study):
+def test_groups_are_the_unit_if_there_are_enough(make_study):
     study, scores = make_study(n_people=24, n_groups=6, n_pairs=10)
     result = evaluate(study, scores, inference="signed-rank", n_bootstrap=50)
     row = result.models.iloc[0]
@@ -157,7 +157,7 @@ def test_units_are_groups_where_there_are_enough(make_study):
     assert people["n_units"].iloc[0] == 24
 
 
-def test_the_preset_is_the_published_analysis(make_study):
+def test_golan2023_preset_is_the_published_analysis(make_study):
     study, scores = make_study(n_people=30, models=("a", "b", "c", "d"))
     study["condition"] = np.where(study["trial"] > 16, "catch", "synthetic")
     study["rating"] = study["rating"].where(study["trial"] <= 16, study["rating"].abs())
@@ -177,7 +177,7 @@ def test_the_preset_is_the_published_analysis(make_study):
     np.testing.assert_allclose(apart["q_ceiling"], benjamini_hochberg(apart["p_ceiling"]))
 
 
-def test_comparisons_of_a_page_are_a_family_ceiling_tests_another_planned_ones_a_third(make_study):
+def test_fdr_families_of_comparisons_and_ceiling_tests(make_study):
     study, scores = make_study(n_people=20)
     whole = evaluate(study, scores)
     for table, p, q in ((whole.models, "p_ceiling", "q_ceiling"), (whole.comparisons, "p", "q")):
@@ -200,7 +200,7 @@ def test_comparisons_of_a_page_are_a_family_ceiling_tests_another_planned_ones_a
         ({"n_groups": 2}, "signed-rank", "too few groups to test across"),
     ],
 )
-def test_a_claim_that_cannot_be_tested_gets_no_p_and_a_sentence(make_study, shape, inference, note):
+def test_untestable_comparisons_have_a_note_and_no_p_value(make_study, shape, inference, note):
     result = evaluate(
         *make_study(**shape),
         inference=inference,
@@ -228,23 +228,23 @@ def test_a_claim_that_cannot_be_tested_gets_no_p_and_a_sentence(make_study, shap
         (lambda w: w[["a"]], "needs a column 'sentence'"),
     ],
 )
-def test_scores_that_cannot_be_used(make_study, change, message):
+def test_invalid_scores_are_rejected(make_study, change, message):
     study, wide = make_study()
     with pytest.raises(InputError) as caught:
         evaluate(study, change(wide))
     assert message in str(caught.value)
 
 
-def test_two_impossible_sentences_are_a_tie(make_study):
+def test_two_sentences_with_zero_probability_are_tied(make_study):
     study, wide = make_study()
     wide.loc[:1, "a"] = -np.inf
     wide.loc[2, "a"] = -np.inf
     result = evaluate(study, wide)
     assert result.models.iloc[0]["n_tied_predictions"] == 1
-    no_silent_gap(result)
+    assert_missing_values_have_notes(result)
 
 
-def test_surprisals_that_are_not_called_so_are_noticed(make_study):
+def test_positive_scores_are_noted_as_possible_surprisals(make_study):
     study, scores = make_study(n_people=3)
     notes = evaluate(study, scores.assign(a=-scores["a"])).provenance.notes
     assert [note for note in notes if "above 0" in note] == [
@@ -254,13 +254,13 @@ def test_surprisals_that_are_not_called_so_are_noticed(make_study):
     ]
 
 
-def test_a_final_period_and_white_space_are_overlooked(make_study):
+def test_scores_match_without_final_period_and_spaces(make_study):
     study, wide = make_study()
     other = wide.assign(sentence="  " + wide["sentence"].str.replace(" of", "  of") + ".")
     pd.testing.assert_frame_equal(evaluate(study, other).models, evaluate(study, wide).models)
 
 
-def test_two_scores_of_a_sentence_are_refused_whatever_its_spaces(make_study):
+def test_duplicate_scores_are_rejected_despite_spacing(make_study):
     study, wide = make_study()
     spaced = wide.assign(sentence=wide["sentence"].str.replace(" of", "  of"), a=0.0)
     long = pd.concat([wide, spaced]).melt("sentence", var_name="model", value_name="log_prob")
@@ -284,7 +284,7 @@ def test_two_scores_of_a_sentence_are_refused_whatever_its_spaces(make_study):
 
 @pytest.mark.parametrize("inference", ["crossed", "signed-rank"])
 @pytest.mark.parametrize("case", ["constant model", "one participant", "one trial", "all tied"])
-def test_degenerate_inputs_give_a_value_or_say_why(make_study, case, inference):
+def test_degenerate_inputs_give_a_value_or_a_note(make_study, case, inference):
     study, scores = make_study()
     if case == "constant model":
         scores["a"] = -5.0
@@ -296,7 +296,7 @@ def test_degenerate_inputs_give_a_value_or_say_why(make_study, case, inference):
         study["rating"] = 0.0
     n_bootstrap = {"n_bootstrap": 30} if inference == "signed-rank" else {}
     result = evaluate(study, scores, inference=inference, **n_bootstrap)
-    no_silent_gap(result)
+    assert_missing_values_have_notes(result)
     rows = result.models.query("analysis == 'all' and model == 'a'").set_index("measure")
     if case in ("constant model", "all tied"):
         assert rows.loc["accuracy", "value"] == 0.5
@@ -315,10 +315,10 @@ def test_evaluation_without_models_has_ceilings_and_agreement(make_study):
     assert len(result.details.ceilings) == 2 * 3
     assert 0 < result.details.ceilings["ceiling_lower"].iloc[0] < 1
     assert result.details.reliability["spearman_brown"].between(0, 1).all()
-    no_silent_gap(result)
+    assert_missing_values_have_notes(result)
 
 
-def test_a_models_unknown_words_are_those_of_its_language(tmp_path):
+def test_unknown_words_follow_the_language_of_the_model(tmp_path):
     text, french = tmp_path / "text.txt", get_language("fr")
     text.write_text("L'homme dort.\nL'homme mange.\nElle dort.\n" * 5, "utf-8")
     path, discounts = tmp_path / "fr.arpa", (0.5, 1.0, 1.5)
@@ -332,7 +332,7 @@ def test_a_models_unknown_words_are_those_of_its_language(tmp_path):
     assert left.choices["sentence_1"].tolist() == ["L'homme dort."]
 
 
-def test_conditions_named_as_analyses_are_have_rows_of_their_own(make_study):
+def test_conditions_named_like_analyses_are_kept_separate(make_study):
     study, scores = make_study(n_people=4)
     pairs = study.groupby(["sentence_1", "sentence_2"]).ngroup()
     study["condition"] = np.where(pairs % 2, "all", "targeted")
@@ -376,7 +376,7 @@ def test_significance_with_an_interval_over_zero_is_noted(make_study):
     assert said.equals(spans)
 
 
-def test_fixed_sentences_are_easier_to_tell_apart_on(make_study):
+def test_fixed_items_give_smaller_standard_errors(make_study):
     study, scores = make_study(n_people=40, n_pairs=12, seed=2)
     these, such = (
         evaluate(study, scores, items=name).comparisons["stderr"] for name in ("fixed", "random")
@@ -384,7 +384,7 @@ def test_fixed_sentences_are_easier_to_tell_apart_on(make_study):
     assert (these < such).mean() > 0.9
 
 
-def test_named_analyses_and_unknown_names(make_study):
+def test_custom_analyses_are_run_and_unknown_names_rejected(make_study):
     study, scores = make_study()
     result = evaluate(study, scores, analyses=(Analysis("mine", ("natural",)),))
     assert set(result.models["analysis"]) == {"mine"}
@@ -400,7 +400,7 @@ def test_named_analyses_and_unknown_names(make_study):
         preset_options("default", fdr="both")
 
 
-def test_the_same_seed_gives_the_same(make_study):
+def test_results_are_determined_by_the_seed(make_study):
     study, scores = make_study()
     one, two, other = (
         evaluate(study, scores, inference="signed-rank", n_bootstrap=30, seed=s).models
@@ -419,14 +419,14 @@ def test_evaluation_needs_neither_torch_nor_matplotlib():
     assert done.stdout.strip() == "[]"
 
 
-def test_choices_are_checked_by_evaluate(make_study):
+def test_evaluate_checks_the_choices(make_study):
     study, scores = make_study()
     with pytest.raises(InputError, match="several answers to the same pair"):
         evaluate(pd.concat([study, study.iloc[:1]]), scores)
     assert check_choices(study)["participant"].nunique() == 12
 
 
-def test_no_cell_of_the_tables_is_a_formula_and_all_are_read_back(make_study, tmp_path):
+def test_spreadsheet_formulas_in_tables_are_escaped(make_study, tmp_path):
     study, scores = make_study(n_people=6, models=("=1+1", "@SUM(1)", "c"))
     study["participant"] = "=cmd|' /C calc'!" + study["participant"]
     evaluation = evaluate(study, scores)
@@ -439,7 +439,7 @@ def test_no_cell_of_the_tables_is_a_formula_and_all_are_read_back(make_study, tm
     assert set(back["model"]) == {"=1+1", "@SUM(1)", "c"}
 
 
-def test_two_people_a_pair_give_ceilings_without_intervals(make_study):
+def test_two_participants_per_pair_give_no_ceiling_interval(make_study):
     choices, scores = make_study(n_people=10, n_pairs=12, n_groups=5)
     result = evaluate(choices, scores, analyses=(Analysis("all"),))
     models = result.models
@@ -455,7 +455,7 @@ def test_two_people_a_pair_give_ceilings_without_intervals(make_study):
     assert three.models[unknown].notna().all(axis=None)
 
 
-def test_a_table_says_of_a_model_that_the_lower_score_is_better(make_study, tmp_path):
+def test_lower_is_better_scores_are_negated_per_model(make_study, tmp_path):
     choices, scores = make_study()
     long = scores.melt("sentence", var_name="model", value_name="log_prob")
     long = long.assign(unit="nats", better="higher")
@@ -484,7 +484,7 @@ def test_a_table_says_of_a_model_that_the_lower_score_is_better(make_study, tmp_
     assert "has 'lower' and 'higher' in the column 'better'; keep one" in str(caught.value)
 
 
-def test_scores_of_a_table_come_without_numbers_of_tokens(make_study):
+def test_zero_token_counts_are_treated_as_unknown(make_study):
     """As `contstim score` writes them of such models: 0 tokens are unknown ones."""
     choices, scores = make_study()
     wide = scores.melt(id_vars="sentence", var_name="model", value_name="log_prob")

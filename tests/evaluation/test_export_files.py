@@ -1,9 +1,9 @@
-"""Files as other programs write them, one per program, read to the digit.
+"""Test reading the files of other programs.
 
 Each has sentences with quotes, commas and line breaks, catch trials, fillers, a session that was
 not finished and a participant who took part again.
 
-Of `contstim.evaluation.importers.exports`, `contstim.evaluation.importers.jspsych`,
+Tests `contstim.evaluation.importers.exports`, `contstim.evaluation.importers.jspsych`,
 `contstim.evaluation.importers.pcibex`, `contstim.evaluation.importers.column_names` and
 `contstim.evaluation.importers.read_call`.
 """
@@ -36,19 +36,19 @@ ANSWERS = {"p1": "112211", "NA": "121212", "007": "211121", "gone": "112"}
 KINDS = ["experimental"] * 4 + ["catch", "filler"]
 
 
-def side(who: str, number: int) -> str:
+def side_of_sentence_1(who: str, number: int) -> str:
     """Side of sentence 1."""
     return "left" if (len(who) + number) % 2 else "right"
 
 
-def rows(*, again: bool = True) -> list[dict[str, str]]:
+def all_rows(*, again: bool = True) -> list[dict[str, str]]:
     """All answers in the order in which they were given; p1 takes part again at the end."""
     sessions = [*ANSWERS.items(), *([("p1", "222222")] if again else [])]
     table = []
     for session, (who, answers) in enumerate(sessions):
         for number, answer in enumerate(answers):
             one, two, item, condition, expected = TRIALS[number]
-            where = side(who, number)
+            where = side_of_sentence_1(who, number)
             on_left = (answer == "1") == (where == "left")
             table.append(
                 {
@@ -73,7 +73,7 @@ def as_csv(table: list[dict[str, str]]) -> str:
     return text.getvalue()
 
 
-def check(human: HumanData, answers: dict[str, str] = ANSWERS) -> None:
+def assert_read_correctly(human: HumanData, answers: dict[str, str] = ANSWERS) -> None:
     """Compare what was read with what was answered, trial by trial."""
     choices = human.choices
     texts = [" ".join(text.split()) for text, *_ in TRIALS]
@@ -94,7 +94,7 @@ def check(human: HumanData, answers: dict[str, str] = ANSWERS) -> None:
     assert choices["rt_ms"].between(800, 860).all()
 
 
-def jspsych(table: list[dict[str, str]]) -> list[dict[str, object]]:
+def jspsych_export(table: list[dict[str, str]]) -> list[dict[str, object]]:
     """Rows of jsPsych: the first is a welcome screen."""
     made: list[dict[str, object]] = []
     for row in table:
@@ -113,8 +113,8 @@ def jspsych(table: list[dict[str, str]]) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "nested", "lines", "jatos"])
-def test_jspsych(form: str, tmp_path: Path) -> None:
-    trials = jspsych(rows())
+def test_jspsych_exports_are_read(form: str, tmp_path: Path) -> None:
+    trials = jspsych_export(all_rows())
     path = tmp_path / ("data.csv" if form == "csv" else "data.json")
     if form == "csv":
         pd.DataFrame(trials).to_csv(path, index=False)
@@ -126,19 +126,19 @@ def test_jspsych(form: str, tmp_path: Path) -> None:
         sessions = [json.dumps([t for t in trials if t["subject"] == who]) for who in ANSWERS]
         path.write_text("\n".join(sessions), "utf-8")
     human = read_choices(path)
-    check(human)
+    assert_read_correctly(human)
     assert (
         "The answers are numbers of buttons; 0 is the strongest preference for the left sentence."
         in human.notes
     )
 
 
-def test_jatos_with_a_header_for_each_participant(tmp_path: Path) -> None:
+def test_jatos_results_with_repeated_headers_are_read(tmp_path: Path) -> None:
     path = tmp_path / "jatos_results.txt"
-    trials = pd.DataFrame(jspsych(rows()))
+    trials = pd.DataFrame(jspsych_export(all_rows()))
     blocks = [of.to_csv(index=False) for _, of in trials.groupby("subject", sort=False)]
     path.write_text("".join(blocks), "utf-8")
-    check(read_choices(path))
+    assert_read_correctly(read_choices(path))
     path.write_text(blocks[0] + json.dumps([{"a": 1}]) + "\n", "utf-8")
     with pytest.raises(InputError, match=r"line \d+ is JSON, and the first line is that of a"):
         read_choices(path)
@@ -147,15 +147,15 @@ def test_jatos_with_a_header_for_each_participant(tmp_path: Path) -> None:
         read_choices(path)
 
 
-def test_a_partial_file_beside_the_complete_one(tmp_path: Path) -> None:
-    whole, own = tmp_path / "data", jspsych(rows(again=False))
+def test_partial_files_are_skipped_if_complete_ones_exist(tmp_path: Path) -> None:
+    whole, own = tmp_path / "data", jspsych_export(all_rows(again=False))
     whole.mkdir()
     for who in ANSWERS:
         trials = [trial for trial in own if trial["subject"] == who]
         name = f"{who}.partial.json" if who == "gone" else f"{who}.json"
         (whole / name).write_text(json.dumps(trials), "utf-8")
     (whole / "p1.partial.json").write_text(json.dumps(own[:3]).replace('"p1"', '"x7"'), "utf-8")
-    check(read_choices(whole))
+    assert_read_correctly(read_choices(whole))
 
 
 PCIBEX = (
@@ -166,7 +166,7 @@ PCIBEX = (
 )
 
 
-def pcibex(table: list[dict[str, str]]) -> str:
+def pcibex_export(table: list[dict[str, str]]) -> str:
     """Results file of PCIbex: no quotes, commas and line ends as codes."""
 
     def written(text: str) -> str:
@@ -190,19 +190,19 @@ def pcibex(table: list[dict[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def test_pcibex(tmp_path: Path) -> None:
+def test_pcibex_results_are_read(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
-    path.write_text(pcibex(rows()), "utf-8")
+    path.write_text(pcibex_export(all_rows()), "utf-8")
     columns = {"participant": "ID"}
-    check(read_choices(path, columns=columns))
-    cut = pcibex(rows()).splitlines()
+    assert_read_correctly(read_choices(path, columns=columns))
+    cut = pcibex_export(all_rows()).splitlines()
     cut[-2] = cut[-2].rpartition(",")[0]
     path.write_text("\n".join(cut), "utf-8")
     with pytest.raises(InputError, match=f"line {len(cut) - 1} has 19 cells, its header 20; PC"):
         read_choices(path, columns=columns)
 
 
-def gorilla(table: list[dict[str, str]]) -> list[dict[str, str]]:
+def gorilla_export(table: list[dict[str, str]]) -> list[dict[str, str]]:
     """Task data of Gorilla: columns of the spreadsheet have a prefix, screens rows of their own."""
     made = []
     for row in table:
@@ -220,12 +220,12 @@ def gorilla(table: list[dict[str, str]]) -> list[dict[str, str]]:
     return [*made, {**blank, "Event Index": "END OF FILE"}]
 
 
-def test_gorilla(tmp_path: Path) -> None:
+def test_gorilla_exports_are_read(tmp_path: Path) -> None:
     path = tmp_path / "data_exp_1-v1_task-abc.csv"
-    table = rows()
-    path.write_text(as_csv(gorilla(table)), "utf-8")
+    table = all_rows()
+    path.write_text(as_csv(gorilla_export(table)), "utf-8")
     human = read_choices(path)
-    check(human)
+    assert_read_correctly(human)
     assert f"{len(table)} rows of Gorilla without an answer were left out." in human.notes
     assert any("side from 'Spreadsheet: SideA'" in note for note in human.notes)
     shown = pd.read_csv(path).rename(columns={"Spreadsheet: SideA": "Spreadsheet: position"})
@@ -233,9 +233,9 @@ def test_gorilla(tmp_path: Path) -> None:
         read_choices(shown, low="left", high="right")
 
 
-def test_qualtrics(tmp_path: Path) -> None:
+def test_qualtrics_exports_are_read(tmp_path: Path) -> None:
     sessions: dict[str, dict[str, str]] = {}
-    for row in rows():
+    for row in all_rows():
         one = sessions.setdefault(
             row["session"],
             {
@@ -261,14 +261,16 @@ def test_qualtrics(tmp_path: Path) -> None:
     human = read_choices(path, trials=questions)
     names = {f"R_{session}": who for session, who in enumerate(ANSWERS)}
     human.choices["participant"] = human.choices["participant"].replace(names)
-    check(human, {who: answers for who, answers in ANSWERS.items() if who != "gone"})
+    assert_read_correctly(
+        human, {who: answers for who, answers in ANSWERS.items() if who != "gone"}
+    )
     assert human.excluded["rule"].tolist() == ["session not finished", "repeated trial"]
 
 
-def test_psychopy_is_read_by_the_call_that_the_error_shows(tmp_path: Path) -> None:
+def test_psychopy_is_read_with_the_suggested_columns(tmp_path: Path) -> None:
     names = {"who": "participant", "number": "trials.thisN", "one": "SentenceA", "two": "SentenceB"}
     names |= {"key": "key_resp.keys", "rt": "key_resp.rt"}
-    table = [{names.get(k, k): v for k, v in row.items()} for row in rows(again=False)]
+    table = [{names.get(k, k): v for k, v in row.items()} for row in all_rows(again=False)]
     for row in table:
         row["key_resp.rt"] = str(int(row["key_resp.rt"]) / 1000)
         del row["left"], row["right"], row["chosen"], row["session"]
@@ -278,10 +280,12 @@ def test_psychopy_is_read_by_the_call_that_the_error_shows(tmp_path: Path) -> No
         read_choices(path)
     assert "--column sentence_1=SentenceA,sentence_2=SentenceB,rating=THEIRS" in str(error.value)
     columns = {"sentence_1": "SentenceA", "sentence_2": "SentenceB", "response": "key_resp.keys"}
-    check(read_choices(path, columns={**columns, "rt_s": "key_resp.rt", "side": "side"}))
+    assert_read_correctly(
+        read_choices(path, columns={**columns, "rt_s": "key_resp.rt", "side": "side"})
+    )
 
 
-def short(program: str) -> pd.DataFrame:
+def small_export(program: str) -> pd.DataFrame:
     """Two participants and two pairs in the columns of a program."""
     who, number = ["ann", "ann", "ben", "ben"], [1, 2, 1, 2]
     good, bad = ["Good one.", "Good two."] * 2, ["Bad one.", "Bad two."] * 2
@@ -315,7 +319,7 @@ QUESTIONS = pd.DataFrame(
     ],
 )
 def test_heading_rows_of_qualtrics_are_skipped(head: list[list[str]]) -> None:
-    own = short("qualtrics")
+    own = small_export("qualtrics")
     found = read_choices(
         pd.concat([pd.DataFrame(head, columns=own.columns), own]), trials=QUESTIONS
     )
@@ -324,8 +328,8 @@ def test_heading_rows_of_qualtrics_are_skipped(head: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["texts", "numbers"])
-def test_previews_and_unfinished_sessions_of_qualtrics(kind: str) -> None:
-    whole = short("qualtrics").assign(Status="IP Address", Finished="True", Progress="100")
+def test_qualtrics_previews_and_unfinished_sessions_are_excluded(kind: str) -> None:
+    whole = small_export("qualtrics").assign(Status="IP Address", Finished="True", Progress="100")
     me = whole.tail(1).assign(ResponseId="R_me", Status="Survey Preview")
     gone = whole.tail(1).assign(ResponseId="R_gone", Finished="False", Progress="38", Q2=None)
     whole = pd.concat([whole, me, gone])
@@ -340,16 +344,16 @@ def test_previews_and_unfinished_sessions_of_qualtrics(kind: str) -> None:
     assert "Sessions left out: 1 (preview or test); excluded.csv names them." in human.notes
 
 
-def test_participants_who_share_an_address_in_pcibex(tmp_path: Path) -> None:
+def test_pcibex_participants_with_one_address_are_separated(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
-    text = pcibex(rows(again=False)[:12])
+    text = pcibex_export(all_rows(again=False)[:12])
     path.write_text(text.replace("1773150000810\n", "NULL\n"), "utf-8")
     human = read_choices(path)
     address = "d41d8cd98f00b204e9800998ecf8427e"
     assert {*human.choices["participant"]} == {f"{address} 177315{n}" for n in (0, 1)}
     assert "address (MD5 hash): 2 with 1, separated by" in " ".join(human.notes)
     # Results that one participant sends in parts have no trial in common.
-    one = pcibex(rows(again=False)[:6])
+    one = pcibex_export(all_rows(again=False)[:6])
     path.write_text(
         one.replace(f"1773150,{address},PennController,2", f"1773159,{address},PennController,2")
     )
@@ -414,13 +418,13 @@ def test_errors_contain_the_complete_call(
     program: str, changes: dict[str, object], options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError) as error:
-        read_choices(short(program).assign(**changes), **options)
+        read_choices(small_export(program).assign(**changes), **options)
     assert str(error.value) == message
 
 
-def test_an_absent_side_is_asked() -> None:
+def test_missing_side_column_is_requested() -> None:
     with pytest.raises(InputError) as error:
-        read_choices(short("gorilla").drop(columns="SideA"))
+        read_choices(small_export("gorilla").drop(columns="SideA"))
     assert str(error.value) == (
         "the answers are left and right; name the column that says where sentence 1 was: "
         "read_choices(table, side='COLUMN'); or, if it was always on the left: "
@@ -428,8 +432,8 @@ def test_an_absent_side_is_asked() -> None:
     )
 
 
-def test_the_expected_sentence_by_number_text_or_side() -> None:
-    own = short("gorilla")
+def test_expected_sentence_is_read_from_number_text_or_side() -> None:
+    own = small_export("gorilla")
     for best in (1, own["SentenceA"], own["SideA"].str.title()):
         table = read_choices(own.assign(Best=best), columns={"expected": "Best"}).choices
         good = table["sentence_2"].str.startswith("Good").map({True: 2, False: 1})
@@ -439,7 +443,7 @@ def test_the_expected_sentence_by_number_text_or_side() -> None:
 
 
 def test_catch_trials_exclude_participants() -> None:
-    own = short("gorilla").assign(expected=1, condition="control", kind="experimental")
+    own = small_export("gorilla").assign(expected=1, condition="control", kind="experimental")
     rules = ExclusionRules(min_catch_correct=0.9)
     with pytest.raises(InputError) as error:
         exclude(read_choices(own).choices, rules)
@@ -450,11 +454,11 @@ def test_catch_trials_exclude_participants() -> None:
     kept, _ = exclude(read_choices(own.assign(kind="CATCH ")).choices, rules)
     assert set(kept["participant"]) == {"ann"}
     with pytest.raises(InputError, match="1 or 2, in a column 'expected'$"):
-        exclude(read_choices(short("gorilla")).choices, rules)
+        exclude(read_choices(small_export("gorilla")).choices, rules)
 
 
-def test_sides_and_further_columns_are_kept() -> None:
-    own = short("gorilla")
+def test_sides_and_additional_columns_are_kept() -> None:
+    own = small_export("gorilla")
     human = read_choices(own.assign(age=30, kind_1="S"))
     note = "The answers are 'left' and 'right'; left is the strongest preference for the left"
     assert f"{note} sentence." in human.notes
@@ -465,19 +469,19 @@ def test_sides_and_further_columns_are_kept() -> None:
     # "Bad" comes before "Good" in the alphabet.
     assert table["side_1"].tolist() == ["right", "left", "left", "left"]
     more = QUESTIONS.assign(length=[2, 3])
-    table = read_choices(short("qualtrics"), trials=more).choices
+    table = read_choices(small_export("qualtrics"), trials=more).choices
     assert table.sort_values(["participant", "trial"])["length"].tolist() == [2, 3] * 2
 
 
-def test_the_command_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_command_reads_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, ends = tmp_path / "keys.csv", ["--low", "f", "--high", "j"]
-    short("jspsych").to_csv(file, index=False)
+    small_export("jspsych").to_csv(file, index=False)
     command = ["evaluate", str(file), "--out", str(tmp_path / "out")]
     assert main(command) == 2
     assert f"{file} --low f --high j" in capsys.readouterr().err
     assert main([*command, *ends]) == 0
     assert "Read as a jsPsych export: participant from 'subject'" in capsys.readouterr().err
-    short("jspsych").drop(columns=["trial_type", "swapped"]).to_csv(file, index=False)
+    small_export("jspsych").drop(columns=["trial_type", "swapped"]).to_csv(file, index=False)
     assert main([*command, *ends]) == 2
     assert "--column participant=subject --low f --high j; it has" in capsys.readouterr().err
     assert main([*command, "--column", "participant=subject", *ends]) == 0

@@ -1,4 +1,4 @@
-"""Pairs that were made of one another are one item, and items are what is sampled."""
+"""Test that related pairs form one item, and that items are random effects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N_PEOPLE, N_ITEMS, PER_ITEM = 12, 8, 3
 N_PAIRS = N_ITEMS * PER_ITEM
 
 
-def study(seed: int = 0, shared: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame]:
+def simulate_study(seed: int = 0, shared: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame]:
     """People follow two models alike, on pairs of which three at a time are alike."""
     rng = np.random.default_rng(seed)
     of = np.arange(N_PAIRS) // PER_ITEM
@@ -50,14 +50,14 @@ def study(seed: int = 0, shared: float = 1.0) -> tuple[pd.DataFrame, pd.DataFram
     return choices, scores
 
 
-def of_items(choices: pd.DataFrame) -> pd.DataFrame:
+def add_items(choices: pd.DataFrame) -> pd.DataFrame:
     """The choices with the column `item`."""
     number = choices["sentence_1"].str.extract(r"frame(\d+)")[0].astype(int) // PER_ITEM
     return choices.assign(item=[f"frame {n}" for n in number])
 
 
-def test_a_pair_that_is_an_item_of_its_own_changes_nothing() -> None:
-    choices, scores = study()
+def test_one_item_per_pair_equals_no_items() -> None:
+    choices, scores = simulate_study()
     options = {"measures": ("accuracy", "signed_rank_cosine")}
     plain = evaluate(choices, scores, **options)
     for item in (choices["sentence_2"], np.nan):
@@ -67,10 +67,10 @@ def test_a_pair_that_is_an_item_of_its_own_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
-def test_items_enter_values_differences_and_ceilings(measure: str) -> None:
-    choices, scores = study()
+def test_items_widen_intervals_but_keep_values(measure: str) -> None:
+    choices, scores = simulate_study()
     plain, found = (
-        evaluate(table, scores, measures=(measure,)) for table in (choices, of_items(choices))
+        evaluate(table, scores, measures=(measure,)) for table in (choices, add_items(choices))
     )
     for name in ("value", "ceiling_lower", "ceiling_upper"):
         assert found.models[name].tolist() == plain.models[name].tolist()
@@ -82,41 +82,41 @@ def test_items_enter_values_differences_and_ceilings(measure: str) -> None:
     assert other["stderr"] > one["stderr"]
 
 
-def test_five_percent_of_null_studies_are_found_with_items() -> None:
+def test_error_rate_is_nominal_with_items() -> None:
     named, unnamed = [], []
     for seed in range(100):
-        choices, scores = study(seed)
+        choices, scores = simulate_study(seed)
         given = {"measures": ("accuracy",), "seed": 0}
         if seed < 30:
             unnamed.append(evaluate(choices, scores, **given).comparisons["p"].iloc[0] < 0.05)
-        tested = evaluate(of_items(choices), scores, **given)
+        tested = evaluate(add_items(choices), scores, **given)
         named.append(tested.comparisons["p"].iloc[0] < 0.05)
     low, high = binomtest(sum(named), len(named)).proportion_ci()
     assert low < 0.05 < high
     assert np.mean(unnamed) > 0.2
 
 
-def text_of(result: Evaluation) -> str:
+def methods_text(result: Evaluation) -> str:
     """The methods paragraph on tests."""
     return " ".join(methods_paragraphs(result))
 
 
-def test_the_report_says_what_was_taken_for_a_sample() -> None:
-    choices, scores = study()
-    assert "Each pair is a separate item." in text_of(evaluate(choices, scores))
-    text = text_of(evaluate(of_items(choices), scores))
+def test_methods_text_states_the_items() -> None:
+    choices, scores = simulate_study()
+    assert "Each pair is a separate item." in methods_text(evaluate(choices, scores))
+    text = methods_text(evaluate(add_items(choices), scores))
     assert f"The {N_PAIRS} pairs form {N_ITEMS} items." in text
 
 
-def test_a_pair_with_two_items_is_refused() -> None:
-    choices, scores = study()
+def test_pairs_with_two_items_are_rejected() -> None:
+    choices, scores = simulate_study()
     places = choices.assign(item=np.random.default_rng(1).permutation(len(choices)) % N_PAIRS)
     with pytest.raises(InputError, match="more than one item, such as .*rename the column"):
         evaluate(places, scores)
 
 
-def test_related_pairs_without_items_are_warned_of() -> None:
-    choices, scores = study()
+def test_related_pairs_without_items_give_a_warning() -> None:
+    choices, scores = simulate_study()
     texts = list(scores["sentence"])
     assert not any("share a sentence" in n for n in evaluate(choices, scores).provenance.notes)
     shared = choices.replace({"sentence_2": dict.fromkeys(texts, "the same to all")})
@@ -130,7 +130,7 @@ def test_related_pairs_without_items_are_warned_of() -> None:
     assert not any("share a sentence" in n for n in these.provenance.notes)
 
 
-def test_pairs_without_an_item_get_their_own() -> None:
+def test_pairs_without_an_item_are_separate_items() -> None:
     texts = {"sentence_1": list("abcdeba"), "sentence_2": list("vwxyzwv")}
     pairs = pd.DataFrame({**texts, "item": ["i", None, "j", "i", None, "", "i "]})
     assert encode_items(assign_items(pairs)).tolist() == [0, 1, 2, 0, 3, 1, 0]
@@ -153,10 +153,10 @@ def test_related_pairs_are_recognised_by_their_words() -> None:
     assert warn_related_pairs(normalise_trials(table)) == []
 
 
-def test_the_rank_tests_resample_items() -> None:
-    choices, scores = study()
+def test_signed_rank_inference_resamples_items() -> None:
+    choices, scores = simulate_study()
     ask = {"inference": "signed-rank", "measures": ("accuracy",)}
-    plain, found = (evaluate(t, scores, **ask).models for t in (choices, of_items(choices)))
+    plain, found = (evaluate(t, scores, **ask).models for t in (choices, add_items(choices)))
     widths = [(r["ci_high"] - r["ci_low"]).to_numpy() for r in (plain, found)]
     assert (widths[1] > 1.2 * widths[0]).all()
     assert EvaluationOptions().inference == "crossed"

@@ -1,4 +1,4 @@
-"""Names of participants, conditions and sentences that readers could take for something else."""
+"""Test labels that could be misread, such as participants named NA."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contstim.errors import InputError
 from contstim.evaluation import evaluate, read_choices
 
 
-def study() -> tuple[pd.DataFrame, pd.DataFrame]:
+def simulate_study() -> tuple[pd.DataFrame, pd.DataFrame]:
     """8 participants, 16 pairs, 3 catch trials and 2 fillers, and the scores of two models."""
     rng = np.random.default_rng(0)
     kinds = ["catch"] * 3 + ["filler"] * 2 + ["größer"] * 8 + ["kleiner"] * 8
@@ -33,12 +33,12 @@ def study() -> tuple[pd.DataFrame, pd.DataFrame]:
     return choices, scores
 
 
-def test_which_trials_count_is_one_rule(
+def test_evaluate_and_watch_count_the_same_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`evaluate` and `watch` have the same trials, whatever they are called."""
     monkeypatch.chdir(tmp_path)
-    choices, scores = study()
+    choices, scores = simulate_study()
     scores.to_csv("scores.csv", index=False)
     experimental = choices[~choices["condition"].isin(["catch", "filler"])]
     for changes in (
@@ -58,7 +58,7 @@ def test_which_trials_count_is_one_rule(
     assert f"{len(experimental)} answers of 8 participants" in capsys.readouterr().out
 
 
-def test_a_final_period_that_is_the_manipulation() -> None:
+def test_pairs_can_differ_only_in_the_final_period() -> None:
     pairs = [(f"Ann{k} left.", f"Ann{k} left") for k in range(6)]
     rows = [(f"p{who}", *pair, 2.5) for who in range(4) for pair in pairs]
     choices = pd.DataFrame(rows, columns=["participant", "sentence_1", "sentence_2", "rating"])
@@ -71,7 +71,7 @@ def test_a_final_period_that_is_the_manipulation() -> None:
 
 
 def test_participants_called_na_are_kept(tmp_path: Path) -> None:
-    choices, scores = study()
+    choices, scores = simulate_study()
     names = {"é0": "NA", "é1": "null", "é2": "None", "é3": "007", "é4": "1e5"}
     choices = choices.assign(
         participant=choices["participant"].replace(names),

@@ -1,11 +1,11 @@
-"""Items in the table for mixed models, `contstim.evaluation.mixed`."""
+"""Test the items in the table for mixed models, `contstim.evaluation.mixed`."""
 
 from contstim.evaluation.importers import read_choices
 from contstim.evaluation.mixed import mixed_model_table, write_mixed_models
 from contstim.evaluation.trials import TrialData
 
 
-def test_items_are_those_of_the_analysis(make_study, tmp_path):
+def test_mixed_model_table_has_the_items_of_the_analysis(make_study, tmp_path):
     study, scores = make_study(n_people=6)
     wide = scores.set_index("sentence")
     numbers = {

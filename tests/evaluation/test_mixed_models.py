@@ -1,4 +1,4 @@
-"""The table and scripts for mixed models in other packages."""
+"""Test the table and the scripts for mixed models in other packages."""
 
 import ast
 
@@ -9,7 +9,7 @@ import pytest
 from contstim.cli import main
 
 
-def test_the_table_and_the_scripts(make_study, tmp_path):
+def test_mixed_model_table_and_scripts_are_written(make_study, tmp_path):
     study, scores = make_study(n_people=6)
     study.to_csv(tmp_path / "choices.csv", index=False)
     scores.to_csv(tmp_path / "scores.csv", index=False)
@@ -37,7 +37,7 @@ def test_the_table_and_the_scripts(make_study, tmp_path):
     assert text.count("(") == text.count(")")
 
 
-def test_the_table_is_the_researchers_file_without_catch_trials(make_study, tmp_path):
+def test_mixed_model_table_keeps_columns_without_catch_trials(make_study, tmp_path):
     study, scores = make_study(n_people=6)
     study["row"] = range(len(study))  # whatever else was noted, by which tables can be joined
     study["item"] = [f"frame {n}" for n in study["trial"] % 7]
@@ -85,7 +85,7 @@ def test_lower_is_better_scores_are_negated(make_study, tmp_path):
     pd.testing.assert_frame_equal(*found)
 
 
-def test_without_models_there_is_nothing_to_write(make_study, tmp_path, capsys):
+def test_mixed_models_need_scores(make_study, tmp_path, capsys):
     study, _ = make_study(n_people=6)
     study.to_csv(tmp_path / "choices.csv", index=False)
     command = ["evaluate", str(tmp_path / "choices.csv"), "--mixed-models", "--out"]

@@ -1,4 +1,4 @@
-"""Analysis plans: what they fix, and what is said of deviations."""
+"""Test analysis plans and reported deviations from them."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def plan(tmp_path):
     return path
 
 
-def test_a_plan_fixes_the_analysis(make_study, plan, tmp_path):
+def test_plan_determines_the_analysis(make_study, plan, tmp_path):
     result = evaluate(*make_study(), plan=plan)
     options = result.provenance.options
     assert (options.equivalence, options.fdr, options.planned) == (0.2, "by_test", (("a", "b"),))
@@ -42,7 +42,7 @@ def test_a_plan_fixes_the_analysis(make_study, plan, tmp_path):
     ).read_text("utf-8")
 
 
-def test_a_plan_names_levels_of_columns(tmp_path):
+def test_plan_can_select_factor_levels(tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text(
         'condition = ["native"]\n[[analyses]]\nname = "natives"\n'
@@ -53,14 +53,14 @@ def test_a_plan_names_levels_of_columns(tmp_path):
     assert analysis.factor_levels == (("native", "yes"),)
 
 
-def test_without_a_plan_nothing_is_said_of_one(make_study, tmp_path):
+def test_report_without_a_plan_mentions_no_plan(make_study, tmp_path):
     result = evaluate(*make_study())
     assert result.provenance.deviations is None
     assert "analysis plan" not in result.report(tmp_path).read_text("utf-8")
 
 
 @pytest.mark.parametrize(("given", "seed"), [([], 7), (["--seed", "0"], 0), (["--seed", "3"], 3)])
-def test_a_seed_that_is_given_replaces_the_plans(make_study, tmp_path, given, seed):
+def test_seed_option_overrides_the_plan(make_study, tmp_path, given, seed):
     study, scores = make_study()
     study.to_csv(tmp_path / "choices.csv", index=False)
     scores.to_csv(tmp_path / "scores.csv", index=False)
@@ -85,7 +85,7 @@ def test_a_seed_that_is_given_replaces_the_plans(make_study, tmp_path, given, se
         ("golan2023", {"condition": ("list",)}),
     ],
 )
-def test_an_option_of_the_other_inference_is_refused(make_study, preset, changes):
+def test_options_of_the_other_inference_are_rejected(make_study, preset, changes):
     name, inference = next(iter(changes)), {"default": "crossed"}.get(preset, "signed-rank")
     with pytest.raises(
         InputError, match=f"^{name} .+ cannot be combined with inference {inference}"
@@ -93,7 +93,7 @@ def test_an_option_of_the_other_inference_is_refused(make_study, preset, changes
         evaluate(*make_study(), preset=preset, **changes)
 
 
-def test_departures_are_listed(make_study, plan, tmp_path):
+def test_deviations_from_the_plan_are_listed(make_study, plan, tmp_path):
     study, scores = make_study()
     study.to_csv(tmp_path / "choices.csv", index=False)
     scores.to_csv(tmp_path / "scores.csv", index=False)
@@ -130,7 +130,7 @@ def test_departures_are_listed(make_study, plan, tmp_path):
         ),
     ],
 )
-def test_a_plan_that_is_not_right_is_refused(tmp_path, text, message):
+def test_invalid_plans_are_rejected(tmp_path, text, message):
     path = tmp_path / "plan.toml"
     path.write_text(text, "utf-8")
     with pytest.raises(InputError) as caught:

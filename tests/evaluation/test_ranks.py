@@ -1,3 +1,5 @@
+"""Test signed ranks and the signed-rank cosine."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -22,7 +24,7 @@ def random_ranks(x, rng, n_draws):
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-def test_closed_form_is_the_mean_over_random_tie_breaking(zeros):
+def test_closed_form_equals_mean_over_random_tie_breaking(zeros):
     rng = np.random.default_rng(3)
     x = rng.choice([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], size=25)
     y = np.round(rng.normal(size=25) + 0.5 * x, 0 if zeros else 1)
@@ -36,7 +38,7 @@ def test_closed_form_is_the_mean_over_random_tie_breaking(zeros):
     assert signed_rank_cosine(x, y) == pytest.approx(cosine.mean(), abs=1e-3)
 
 
-def test_known_values():
+def test_signed_rank_cosine_known_values():
     np.testing.assert_array_equal(signed_ranks([-3, 0, 1, 1, 2]), [-4, 0, 1.5, 1.5, 3])
     assert signed_rank_cosine([1, -2, 3], [10, -20, 30]) == 1
     assert signed_rank_cosine([1, -2, 3], [-10, 20, -30]) == -1
@@ -47,7 +49,7 @@ def test_known_values():
 
 
 @given(ratings, st.integers(0, 2**31 - 1))
-def test_turning_the_sides_of_any_trials_changes_nothing(x, seed):
+def test_signed_rank_cosine_is_invariant_to_swapped_sides(x, seed):
     rng = np.random.default_rng(seed)
     x = np.array(x)
     y = rng.normal(size=len(x))
@@ -59,7 +61,7 @@ def test_turning_the_sides_of_any_trials_changes_nothing(x, seed):
 
 
 @given(st.lists(st.integers(-4, 4), min_size=1, max_size=30))
-def test_signed_ranks_are_scipys_among_the_non_zero(x):
+def test_signed_ranks_equal_scipy_ranks_of_nonzero_values(x):
     x = np.array(x, dtype=float)
     expected = np.zeros(len(x))
     expected[x != 0] = np.sign(x[x != 0]) * rankdata(np.abs(x[x != 0]))
@@ -67,7 +69,7 @@ def test_signed_ranks_are_scipys_among_the_non_zero(x):
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=12), st.randoms())
-def test_segments_are_ranked_apart(x, random):
+def test_segment_ranks_equal_separate_ranks(x, random):
     x = np.array(x, dtype=float)
     segment = np.sort([random.randrange(3) for _ in x])
     ranked = SegmentRanks(x, segment, 3)
@@ -95,7 +97,7 @@ def test_segments_are_ranked_apart(x, random):
         ([[1.0]], [1], "signed ranks need a vector, got an array of shape (1, 1)"),
     ],
 )
-def test_what_is_not_defined_is_an_error(x, y, message):
+def test_undefined_signed_rank_cosine_raises(x, y, message):
     with pytest.raises(InputError) as caught:
         signed_rank_cosine(x, y)
     assert str(caught.value) == message

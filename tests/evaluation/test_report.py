@@ -1,4 +1,4 @@
-"""The report of an evaluation: its page, figure and files.
+"""Test the report of an evaluation: page, figure and files.
 
 Tests `contstim.evaluation.report`, `contstim.evaluation.figure`, `contstim.evaluation.methods`,
 `contstim.page` and `contstim.drawing`.
@@ -32,7 +32,7 @@ from contstim.page import Page
 
 
 @pytest.fixture(autouse=True)
-def no_figure_is_left():
+def close_figures():
     yield
     plt.close("all")
 
@@ -82,13 +82,13 @@ def evaluation(study):
     return evaluate(choices, scores, exclusions=rules)
 
 
-def rows_of(evaluation, analysis="all", measure="accuracy"):
+def select_rows(evaluation, analysis="all", measure="accuracy"):
     tables = (evaluation.models, evaluation.comparisons, evaluation.details.participants)
     return [t[(t["analysis"] == analysis) & (t["measure"] == measure)] for t in tables]
 
 
 def test_model_figure_shows_each_model_best_first(evaluation):
-    models, comparisons, people = rows_of(evaluation)
+    models, comparisons, people = select_rows(evaluation)
     ax = model_figure(models, comparisons, people, label="accuracy of predicting choices")
     order = models.sort_values("value", ascending=False)["model"].tolist()
     assert order[0] == "good"
@@ -132,7 +132,7 @@ def test_dominance_by_hand():
     assert dominance(comparisons.assign(q=np.nan), ["b", "a", "c"]).empty
 
 
-def test_a_figure_draws_on_given_axes_or_on_new_ones(evaluation):
+def test_figure_uses_given_or_new_axes(evaluation):
     figure, (own, other) = plt.subplots(1, 2, figsize=(9, 3))
     assert evaluation.figure(ax=own) is own
     assert own.has_data()
@@ -149,7 +149,7 @@ def test_a_figure_draws_on_given_axes_or_on_new_ones(evaluation):
         prepare_axes([own, other], 3, 3)
 
 
-def test_the_page_has_the_parts_of_a_result(evaluation, tmp_path):
+def test_report_page_contains_all_sections(evaluation, tmp_path):
     path = evaluation.report(tmp_path / "out")
     page = html.unescape(path.read_text(encoding="utf-8"))
     n, out = evaluation.summary.n_participants, 14 - evaluation.summary.n_participants
@@ -185,9 +185,9 @@ def test_the_page_has_the_parts_of_a_result(evaluation, tmp_path):
         assert (tmp_path / "out" / f"{name}.csv").stat().st_size > 0
 
 
-def test_the_tables_of_the_page_are_those_of_the_files(evaluation, tmp_path):
+def test_report_page_shows_models_and_comparisons(evaluation, tmp_path):
     page = evaluation.report(tmp_path).read_text(encoding="utf-8")
-    models, comparisons, _ = rows_of(evaluation)
+    models, comparisons, _ = select_rows(evaluation)
     shown = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in page.split("<tr>")]
     for row in models.itertuples():
         value = f"{row.value:.3f} [{row.ci_low:.3f}, {row.ci_high:.3f}]"
@@ -199,8 +199,8 @@ def test_the_tables_of_the_page_are_those_of_the_files(evaluation, tmp_path):
 
 
 @pytest.mark.parametrize(("test", "stars"), [("crossed", 0), ("exact", 1)])
-def test_a_star_is_below_the_ceiling_by_what_was_tested(evaluation, test, stars):
-    models, comparisons, people = rows_of(evaluation)
+def test_figure_stars_follow_the_ceiling_test(evaluation, test, stars):
+    models, comparisons, people = select_rows(evaluation)
     # The means are above, the ranks below.
     models = models.iloc[:1].assign(q_ceiling=0.01, effect_ceiling=-0.2, test=test)
     models = models.assign(ceiling_lower=models["value"] - 0.1)
@@ -210,7 +210,7 @@ def test_a_star_is_below_the_ceiling_by_what_was_tested(evaluation, test, stars)
     assert legend.count("below the ceiling") == stars
 
 
-def test_the_methods_of_the_published_analysis(study, tmp_path):
+def test_methods_text_of_signed_rank_inference(study, tmp_path):
     choices, scores = study
     result = evaluate(choices, scores, inference="signed-rank", n_bootstrap=20)
     page = result.report(tmp_path).read_text(encoding="utf-8")
@@ -218,7 +218,7 @@ def test_the_methods_of_the_published_analysis(study, tmp_path):
     assert "20 bootstrap samples of participants and pairs" in page
 
 
-def test_the_methods_name_the_changed_options_of_a_preset(study):
+def test_methods_text_names_changed_preset_options(study):
     for changes, text in [
         ({}, "Preset 'default';"),
         ({"seed": 3}, "Preset 'default'; seed 3;"),
@@ -229,7 +229,7 @@ def test_the_methods_name_the_changed_options_of_a_preset(study):
         assert text in methods_paragraphs(evaluate(*study, **changes))[-1]
 
 
-def test_the_methods_name_the_jackknife_of_each_measure(study):
+def test_methods_text_names_the_jackknife_of_each_measure(study):
     choices, scores = study
     jackknives = {"signed_rank_cosine": "infinitesimal", "speed": "delete-one"}
     for measures in (("accuracy",), ("signed_rank_cosine",), ("speed", "accuracy")):
@@ -242,14 +242,14 @@ def test_the_methods_name_the_jackknife_of_each_measure(study):
             assert (f"{jackknife} jackknife" in text) == (measure in measures)
 
 
-def test_drawings_are_well_formed_and_repeat(evaluation):
-    one, two = (render_svg(model_figure(*rows_of(evaluation))) for _ in range(2))
+def test_figures_are_valid_svg_and_reproducible(evaluation):
+    one, two = (render_svg(model_figure(*select_rows(evaluation))) for _ in range(2))
     assert one == two
     words = "".join(ElementTree.fromstring(one).itertext())
     assert "good" in words  # text stays text
 
 
-def test_a_report_without_models_and_unwritable_places(study, tmp_path):
+def test_report_without_models_and_unwritable_outputs(study, tmp_path):
     choices, _ = study
     page = evaluate(choices).report(tmp_path / "a").read_text(encoding="utf-8")
     assert "No model was evaluated: no scores of models were given." in page
@@ -263,7 +263,7 @@ def test_a_report_without_models_and_unwritable_places(study, tmp_path):
         save_figure(create_axes()[0], blocked / "x.png")
 
 
-def test_a_report_of_targeted_trials_alone(study, tmp_path):
+def test_report_of_targeted_trials_only(study, tmp_path):
     choices, scores = study
     result = evaluate(choices, scores, analyses=(Analysis("mine", target="either"),))
     page = result.report(tmp_path).read_text(encoding="utf-8")
@@ -286,7 +286,7 @@ def test_text_is_escaped_and_numbers_are_formatted():
         assert cell in text
 
 
-def test_names_are_shortened_in_the_middle():
+def test_long_names_are_shortened_in_the_middle():
     assert shorten_name("x" * 50, 11) == "xxxxx…xxxxx"
     assert shorten_name("abc") == "abc"
     # Those that would look alike begin where they differ.
@@ -294,7 +294,7 @@ def test_names_are_shortened_in_the_middle():
     assert shorten_names(["same-model-name"] * 2, 5) == ["sa…me"] * 2
 
 
-def test_pyplot_is_never_loaded():
+def test_report_does_not_import_pyplot():
     code = "import sys, contstim.evaluation.report; print('matplotlib.pyplot' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -1,4 +1,4 @@
-"""Tables of scores as models: catch trials that they lack, and what they are called."""
+"""Test score tables as models: unscored catch trials and model names."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 A, B = ("table:scores.csv?column=a", "table:scores.csv?column=b")
 
 
-def test_unscored_catch_trials_are_allowed_everywhere(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_catch_trials_need_no_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["design", "simulate", "trials.csv", "--follow", A, "--lapse", "0"]
     assert main([*ask, "--seed", "1", "--out", "choices.csv"]) == 0
     choices = pd.read_csv("choices.csv")
@@ -77,7 +75,7 @@ def test_unscored_catch_trials_are_allowed_everywhere(
         )
 
 
-def test_other_trials_need_scores(folder: Path) -> None:
+def test_experimental_trials_need_scores(folder: Path) -> None:
     choices = pd.DataFrame(
         {
             "participant": ["1"] * 2,
@@ -98,7 +96,7 @@ def test_other_trials_need_scores(folder: Path) -> None:
         evaluate(choices[:1], SCORES)
 
 
-def test_trials_target_a_model_by_its_name_in_the_table(
+def test_targets_match_column_names_of_score_tables(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trials = pd.read_csv("trials.csv").assign(model_1="a", model_2="b")
@@ -122,7 +120,7 @@ def test_trials_target_a_model_by_its_name_in_the_table(
     assert "If a target is one of these models, give both the same name." in capsys.readouterr().err
 
 
-def test_no_model_takes_the_place_of_another_of_its_name(
+def test_different_models_with_one_name_are_rejected(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     simulate = ["design", "simulate", "trials.csv", "--follow", f"m={A}"]
@@ -135,7 +133,7 @@ def test_no_model_takes_the_place_of_another_of_its_name(
     assert main([*simulate, "--follow", f"m={A}=2", "--out", "out.csv"]) == 0
 
 
-def test_models_go_by_the_names_they_are_given(
+def test_model_names_are_used_in_the_results(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask = ["design", "simulate", "trials.csv", "--follow", f"right={A}", "--lapse", "0"]

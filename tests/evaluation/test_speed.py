@@ -1,4 +1,4 @@
-"""Response times as a measure. Tests `contstim.evaluation.measures.speed`."""
+"""Test response times as a measure, `contstim.evaluation.measures.speed`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from contstim.evaluation.measures.speed import SPEED
 N_PAIRS = 40
 
 
-def study(
+def simulate_study(
     n_people: int = 12, seed: int = 0, hastened: float = 0.0, missing: float = 0.0
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return choices whose times fall with the preference of model a by `hastened`, and scores."""
@@ -46,7 +46,7 @@ def study(
     return pd.concat(rows, ignore_index=True), scores
 
 
-def by_scipy(choices: pd.DataFrame, scores: pd.DataFrame, model: str) -> float:
+def spearman_by_scipy(choices: pd.DataFrame, scores: pd.DataFrame, model: str) -> float:
     strength = (
         scores[model].loc[choices["sentence_2"]].to_numpy()
         - scores[model].loc[choices["sentence_1"]].to_numpy()
@@ -63,12 +63,12 @@ def by_scipy(choices: pd.DataFrame, scores: pd.DataFrame, model: str) -> float:
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_values_are_spearmans_correlations_whatever_was_chosen(missing: float) -> None:
-    choices, scores = study(hastened=0.3, missing=missing)
+def test_speed_equals_spearman_correlation(missing: float) -> None:
+    choices, scores = simulate_study(hastened=0.3, missing=missing)
     result = evaluate(choices, scores, measures=("speed",))
     for model in ("a", "b"):
         row = result.models.query("analysis == 'all'").set_index("model").loc[model]
-        assert row["value"] == pytest.approx(by_scipy(choices, scores, model))
+        assert row["value"] == pytest.approx(spearman_by_scipy(choices, scores, model))
         turned = evaluate(choices.assign(rating=-choices["rating"]), scores, measures=("speed",))
         again = turned.models.query("analysis == 'all'").set_index("model").loc[model]
         assert again["value"] == row["value"]
@@ -77,26 +77,26 @@ def test_values_are_spearmans_correlations_whatever_was_chosen(missing: float) -
     assert row["ceiling_upper"] > row["ceiling_lower"]
 
 
-def test_the_check_of_measures() -> None:
+def test_speed_passes_check_measure() -> None:
     assert len(check_measure(SPEED)) == 1
 
 
-def test_a_model_without_say_is_seldom_found_to_predict_speed() -> None:
+def test_speed_error_rate_of_unrelated_models() -> None:
     p = []
     for seed in range(10):
-        choices, scores = study(n_people=6, seed=seed)
+        choices, scores = simulate_study(n_people=6, seed=seed)
         drawn = np.random.default_rng(seed).normal(size=(len(scores), 8))
         table = pd.DataFrame(drawn, index=scores.index, columns=[f"m{k}" for k in range(8)])
         p.append(evaluate(choices, table, measures=("speed",)).models["p_chance"])
     assert (np.concatenate(p) < 0.05).mean() <= 0.12
-    choices, scores = study(hastened=0.5, seed=1)
+    choices, scores = simulate_study(hastened=0.5, seed=1)
     models = evaluate(choices, scores, measures=("speed",)).models.set_index("model")
     assert models.loc["a", "p_chance"] < 0.01
 
 
-def test_signed_rank_inference_and_words(tmp_path, monkeypatch, capsys) -> None:
+def test_speed_with_signed_rank_inference_and_report(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    choices, scores = study(hastened=0.3, missing=0.1)
+    choices, scores = simulate_study(hastened=0.3, missing=0.1)
     choices.to_csv("choices.csv", index=False)
     scores.to_csv("scores.csv")
     command = ["evaluate", "choices.csv", "--scores", "scores.csv", "--measure", "speed"]
@@ -107,11 +107,11 @@ def test_signed_rank_inference_and_words(tmp_path, monkeypatch, capsys) -> None:
     Path("plan.toml").write_text('inference = "signed-rank"\nn_bootstrap = 50\n', "utf-8")
     assert main([*command, "--plan", "plan.toml", "--out", "ranked"]) == 0
     value = pd.read_csv("ranked/models.csv").set_index("model")["value"]
-    assert value["a"] == pytest.approx(by_scipy(choices, scores, "a"))
+    assert value["a"] == pytest.approx(spearman_by_scipy(choices, scores, "a"))
 
 
-def test_without_times_there_is_no_speed() -> None:
-    choices, scores = study()
+def test_speed_needs_response_times() -> None:
+    choices, scores = simulate_study()
     with pytest.raises(InputError) as error:
         evaluate(choices.drop(columns="rt_ms"), scores, measures=("speed",))
     assert str(error.value) == (
@@ -120,9 +120,9 @@ def test_without_times_there_is_no_speed() -> None:
     )
 
 
-def test_the_order_of_rows_does_not_change_ceilings() -> None:
+def test_speed_ceilings_do_not_depend_on_row_order() -> None:
     """Mean ranks that tie differ in the last digit when they are summed in another order."""
-    choices, scores = study(hastened=0.3)
+    choices, scores = simulate_study(hastened=0.3)
     kwargs = {"measures": ("speed",)}
     first = evaluate(choices, scores, **kwargs).models
     other = evaluate(choices.sample(frac=1, random_state=1), scores, **kwargs).models

@@ -1,4 +1,4 @@
-"""The result in three sentences, `contstim.evaluation.summary`."""
+"""Test the summary of a result in three sentences, `contstim.evaluation.summary`."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from contstim.evaluation.summary import describe_sample, summarize
 ONE = {"analyses": (Analysis("all"),), "measures": ("accuracy",)}
 
 
-def summary_of(choices, truth, wide):
+def summarize_answers(choices, truth, wide):
     """Return the first sentences where people answer as `truth` says of a row's pair."""
     choices = choices.assign(rating=np.where(truth, 2.5, -2.5))
     return summarize(evaluate(choices, wide.reset_index(), **ONE))
@@ -34,15 +34,15 @@ def study(make_study):
     return choices, pair, right, wide
 
 
-def noisy(right, pair, share, seed=2):
+def noisy_answers(right, pair, share, seed=2):
     """Return answers of which this share is right."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(len(pair)) < share, right[pair], ~right[pair])
 
 
-def test_the_best_model_is_better_than_chance_and_all_others(study):
+def test_summary_names_the_best_model(study):
     choices, pair, right, wide = study
-    first, second, third = summary_of(choices, noisy(right, pair, 0.9), wide)
+    first, second, third = summarize_answers(choices, noisy_answers(right, pair, 0.9), wide)
     assert first.startswith("a predicts people best (accuracy 0.")
     assert second.startswith("At a false discovery rate of 0.05, a is better than b (difference 0.")
     assert ", 95 % interval 0." in second
@@ -52,27 +52,27 @@ def test_the_best_model_is_better_than_chance_and_all_others(study):
 def test_random_answers_name_no_best_model(study):
     choices, pair, right, wide = study
     for columns in (["a", "b"], ["a"]):
-        first, *_ = summary_of(choices, noisy(right, pair, 0.5), wide[columns])
+        first, *_ = summarize_answers(choices, noisy_answers(right, pair, 0.5), wide[columns])
         assert first.startswith("No model predicts people significantly better than chance (0.5); ")
 
 
-def test_a_difference_that_is_not_significant_is_undecided(study):
+def test_nonsignificant_difference_is_undecided(study):
     choices, pair, right, wide = study
     wide["b"] = wide["a"]
     both = [f"First of {p} in 0" for p in (0, 1)] + [f"Second of {p} in 0" for p in (0, 1)]
     wide.loc[both, "b"] = 1.0 - wide.loc[both, "a"]
-    first, second, _ = summary_of(choices, noisy(right, pair, 0.8), wide)
+    first, second, _ = summarize_answers(choices, noisy_answers(right, pair, 0.8), wide)
     assert first.startswith("Undecided: a has the highest accuracy 0.")
     assert first.endswith(", but is not shown to be the best.")
     assert "not significantly different from b (difference 0." in second
     assert "95 % interval -0." in second
 
 
-def test_models_that_prefer_the_same_sentences_are_not_compared(study):
+def test_indistinguishable_models_are_not_compared(study):
     """They cannot be distinguished; nothing is said of a tie or an equivalence between them."""
     choices, pair, right, wide = study
     wide["c"] = wide["a"] * 2
-    choices = choices.assign(rating=np.where(noisy(right, pair, 0.9), 2.5, -2.5))
+    choices = choices.assign(rating=np.where(noisy_answers(right, pair, 0.9), 2.5, -2.5))
     result = evaluate(choices, wide[["a", "c", "b"]].reset_index(), **ONE)
     sample = " ".join(describe_sample(result))
     assert (
@@ -93,16 +93,16 @@ def test_models_that_prefer_the_same_sentences_are_not_compared(study):
     assert len(summarize(only)) == 2
 
 
-def test_many_models_have_a_range_of_disagreements(study):
+def test_disagreements_of_many_models_are_given_as_a_range(study):
     choices, _, _, wide = study
     wide["c"], wide["d"] = 1 - wide["a"], 1 - wide["b"]
     sample = describe_sample(evaluate(choices, wide.reset_index(), **ONE))
     assert "Of 40 sentence pairs, two models disagree on 10 to 40." in sample
 
 
-def test_models_below_chance_are_named_with_what_to_check(study):
+def test_models_below_chance_are_reported_with_advice(study):
     choices, pair, right, wide = study
-    choices = choices.assign(rating=np.where(noisy(right, pair, 0.1), 2.5, -2.5))
+    choices = choices.assign(rating=np.where(noisy_answers(right, pair, 0.1), 2.5, -2.5))
     result = evaluate(choices, wide.reset_index(), **ONE)
     assert summarize(result)[0].startswith("Every model is below chance (0.5); the highest is b (")
     note = describe_sample(result)[-1]
@@ -115,9 +115,9 @@ def test_models_below_chance_are_named_with_what_to_check(study):
     assert "Below chance" not in " ".join(above)
 
 
-def test_a_model_alone_is_not_called_best(study):
+def test_single_model_is_not_called_best(study):
     choices, pair, right, wide = study
-    first, *_ = summary_of(choices, noisy(right, pair, 0.9), wide[["a"]])
+    first, *_ = summarize_answers(choices, noisy_answers(right, pair, 0.9), wide[["a"]])
     assert first.startswith("a predicts people better than chance (accuracy 0.")
 
 
@@ -134,7 +134,7 @@ def test_exclusions_are_counted_by_rule(study):
     assert "few trials (1 participant, 5 choices)" in sample[1]
 
 
-def test_intervals_of_differences_end_where_values_do(study):
+def test_difference_intervals_stay_within_their_range(study):
     choices, _, right, wide = study
     few = choices[choices["trial"] <= 4]
     pair = few["trial"].to_numpy() - 1

@@ -1,3 +1,5 @@
+"""Test which trials are analysed: catch trials, fillers and selected pairs."""
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +23,7 @@ def with_catch(make_study):
     return study, wide.reset_index()
 
 
-def tables_of(result, *names):
+def select_analyses(result, *names):
     tables = []
     for table in (result.models, result.comparisons):
         here = table[table["analysis"].isin(names)]
@@ -36,7 +38,7 @@ def test_scores_of_catch_trials_affect_only_their_analysis(with_catch):
     full, partial = evaluate(study, scores), evaluate(study, without)
     assert "catch" not in set(partial.models["analysis"])
     same = partial.models["analysis"].unique()
-    for one, two in zip(tables_of(full, *same), tables_of(partial, *same), strict=True):
+    for one, two in zip(select_analyses(full, *same), select_analyses(partial, *same), strict=True):
         pd.testing.assert_frame_equal(one, two)
     agreement = full.details.model_agreement.query("condition == 'all'")
     pd.testing.assert_frame_equal(
@@ -44,21 +46,21 @@ def test_scores_of_catch_trials_affect_only_their_analysis(with_catch):
     )
 
 
-def test_one_condition_beside_catch_trials_is_not_analysed_twice(with_catch):
+def test_single_condition_is_not_analysed_twice(with_catch):
     study, _ = with_catch
     study["condition"] = study["condition"].replace({"natural": "synthetic"})
     data = TrialData.from_choices(align_choices(check_choices(study)))
     assert [a.name for a in default_analyses(data.pairs)] == ["all", "targeted", "catch", "fillers"]
 
 
-def test_catch_trials_alone_are_what_is_analysed(with_catch):
+def test_choices_with_only_catch_trials_are_analysed(with_catch):
     study, scores = with_catch
     result = evaluate(study[study["condition"] == "catch"], scores)
     assert set(result.models["analysis"]) == {"catch"}
     assert set(result.details.agreement["condition"]) == {"catch"}
 
 
-def test_an_analysis_has_trials_of_one_kind(with_catch):
+def test_analysis_has_trials_of_one_kind(with_catch):
     study, scores = with_catch
     analyses = Analysis("checks", ("catch",), kind="catch"), Analysis("critical")
     result = evaluate(study, scores, analyses=analyses)
@@ -68,7 +70,7 @@ def test_an_analysis_has_trials_of_one_kind(with_catch):
         evaluate(study, scores, analyses=(Analysis("checks", ("catch",)),))
 
 
-def test_a_part_of_the_pairs_keeps_people_and_their_choices(with_catch):
+def test_select_pairs_keeps_participants_and_ratings(with_catch):
     study, scores = with_catch
     data = TrialData.from_choices(align_choices(check_choices(study)), scores.set_index("sentence"))
     chosen = np.arange(data.n_pairs) % 3 == 0
@@ -80,14 +82,16 @@ def test_a_part_of_the_pairs_keeps_people_and_their_choices(with_catch):
     np.testing.assert_array_equal(part.log_ratio, data.log_ratio[chosen])
 
 
-def test_catch_trials_and_fillers_are_analysed_apart(with_catch):
+def test_catch_trials_and_fillers_are_analysed_separately(with_catch):
     study, scores = with_catch
     result = evaluate(study, scores)
     rest = evaluate(study[~study["condition"].isin(["catch", "filler"])], scores)
     names = ["all", "targeted", "catch", "fillers", "synthetic", "natural"]
     assert [name for name in result.models["analysis"].unique() if "/" not in name] == names
     same = [name for name in result.models["analysis"].unique() if name not in ("catch", "fillers")]
-    for with_them, without in zip(tables_of(result, *same), tables_of(rest, *same), strict=True):
+    for with_them, without in zip(
+        select_analyses(result, *same), select_analyses(rest, *same), strict=True
+    ):
         pd.testing.assert_frame_equal(with_them, without)
     catch = result.models.query("analysis == 'catch' and measure == 'accuracy'")
     assert set(catch["n_trials"]) == {3}

@@ -1,11 +1,11 @@
-"""A small adaptive study that tests share."""
+"""A small adaptive study shared by several tests."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from talking import answer, answers_to, opening
+from client_messages import answer, answers_to, session_request
 
 from contstim.adaptive.link import Link
 from contstim.adaptive.policies import PolicyOptions
@@ -44,7 +44,7 @@ def make_adaptive(folder: Path, plan: AdaptivePlan = PLAN, n: int = 60, catch: i
 
 def begin(store: Store, name: str) -> tuple[str, dict[str, Any]]:
     """Open a session, answer a practice trial and ask for the first block."""
-    token, bundle, _ = store.open(opening(store.study, name)).result()
+    token, bundle, _ = store.open(session_request(store.study, name)).result()
     store.add_answers(token, [answer("p1")]).result()
     store.next_trials(token, len(bundle["trials"])).result()
     return token, store.resume(token).result()

@@ -1,4 +1,4 @@
-"""Designs and study folders that the tests of the experiment share."""
+"""Designs and study folders shared by the tests of the experiment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Studies that choose trials while people answer: issued once, stored first, the same again.
+"""Test adaptive studies on the server: blocks are issued once and stored first.
 
 Tests `contstim.experiment.adaptive` and `contstim.experiment.latest_result`.
 """
@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from adaptive_studies import PLAN, begin, make_adaptive, take_part, write_tables
+from client_messages import answer, answers_to, consent, session_request
 from starlette.testclient import TestClient
 from studies import edit
-from talking import answer, answers_to, consent, opening
 
 from contstim.adaptive.stopping import Stopping
 from contstim.cli import main
@@ -39,12 +39,12 @@ def study(tmp_path):
     return make_adaptive(tmp_path)
 
 
-def blocks_of(study):
+def read_blocks(study):
     with closing(connect(study.folder / "collected.sqlite3")) as connection:
         return [dict(row) for row in connection.execute("SELECT * FROM blocks ORDER BY number")]
 
 
-def state_of(study):
+def read_state(study):
     """Return the posterior's bits and the next block, as made from the data alone."""
     with closing(open_data(study.folder / "collected.sqlite3", study)) as connection:
         scheduler = BlockIssuer(study).load_scheduler(connection)
@@ -62,7 +62,7 @@ def test_blocks_fill_the_placeholder_trials_of_a_session(study):
         # The reply was lost: the same again. A third block waits for answers to the first.
         assert store.next_trials(token, 5).result() == first
         assert store.next_trials(token, 9).result() == {"trials": [], "more": True}
-        assert len(blocks_of(study)) == 2
+        assert len(read_blocks(study)) == 2
         with pytest.raises(RequestError, match="answers are missing: 12$"):
             store.finish(token).result()
         store.add_answers(token, answers_to(bundle["trials"])).result()
@@ -91,7 +91,7 @@ def test_blocks_fill_the_placeholder_trials_of_a_session(study):
         assert row["rating"] == (-1.5 if row["side_1"] == "left" else 1.5)
 
 
-def answered(tmp_path, pool, scores):
+def run_study(tmp_path, pool, scores):
     """Make a study of a pool, have Ada take part, and return it with her choices."""
     study = create_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
     with Store(study) as store:
@@ -106,7 +106,7 @@ def test_choices_include_the_columns_of_the_pool(tmp_path):
         attractor=lambda t: ["sg", "pl"] * (len(t) // 2),
     )
     pairs.to_csv(pool, index=False)
-    study, choices = answered(tmp_path, pool, scores)
+    study, choices = run_study(tmp_path, pool, scores)
     shown = choices[choices["condition"] != "catch"]
     assert len(shown) == 10
     by_number = pairs.replace("", None).iloc[shown["stimulus"].astype(int) - 1]
@@ -127,7 +127,7 @@ def test_pairs_without_items_are_separate_items(tmp_path):
     pairs = pd.read_csv(pool)
     names = ["one", "two", *[""] * (len(pairs) - 2)]
     pairs.assign(item=names).to_csv(pool, index=False)
-    _, choices = answered(tmp_path, pool, scores)
+    _, choices = run_study(tmp_path, pool, scores)
     chosen = choices[choices["condition"] == "adaptive"]
     assert chosen["item"].isna().all()
     assert set(choices.loc[choices["condition"] == "anchor", "item"]) == {"one", "two"}
@@ -139,7 +139,7 @@ def test_pool_columns_do_not_overwrite_answers(tmp_path):
         rt_ms=1, choice=9, late="yes", assignment=77, trial="x", rating=4, expected=2, kind="sg"
     )
     pairs.to_csv(pool, index=False)
-    _, choices = answered(tmp_path, pool, scores)
+    _, choices = run_study(tmp_path, pool, scores)
     shown = choices[choices["condition"] != "catch"]
     assert set(shown["choice"]) == {-2}
     assert set(shown["rt_ms"]) == {choices.loc[choices["condition"] == "catch", "rt_ms"].iloc[0]}
@@ -161,7 +161,7 @@ def test_pool_columns_do_not_overwrite_answers(tmp_path):
         ("o" * 2001, "He left.", f"sentence_1 is '{'o' * 40}'; give 1 to 2000 characters"),
     ],
 )
-def test_invalid_pairs_are_refused(tmp_path, one, two, message):
+def test_invalid_pairs_are_rejected(tmp_path, one, two, message):
     pool, scores = write_tables(tmp_path)
     pairs = pd.read_csv(pool)
     pairs.loc[3] = [one, two]
@@ -176,19 +176,19 @@ def test_invalid_pairs_are_refused(tmp_path, one, two, message):
 
 def test_no_block_is_issued_before_the_first_answer(study):
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, "Ada")).result()
+        token, bundle, _ = store.open(session_request(study, "Ada")).result()
         assert store.next_trials(token, 0).result() == {"trials": bundle["trials"], "more": True}
-        assert not blocks_of(study)
+        assert not read_blocks(study)
         store.add_answers(token, [answer("p1")]).result()
         assert len(store.next_trials(token, 0).result()["trials"]) > len(bundle["trials"])
-    assert len(blocks_of(study)) == 1
+    assert len(read_blocks(study)) == 1
 
 
 def test_blocks_are_stored_with_their_provenance(study):
     with Store(study) as store:
         take_part(store, "Ada")
         take_part(store, "Bo", 3)
-    rows = blocks_of(study)
+    rows = read_blocks(study)
     assert [row["number"] for row in rows] == list(range(6))
     assert {row["pool"] for row in rows} == {read_pool(study).digest}
     assert {row["seed"] for row in rows} == {PLAN.seed}
@@ -218,11 +218,11 @@ def test_rolled_back_answers_are_forgotten(study):
         store.next_trials(token, 5).result()
         scheduler = store._issuer.load_scheduler
         bits = store._writer.submit(lambda c: scheduler(c).weights.tobytes()).result()
-    assert len(blocks_of(study)) == 5
-    assert state_of(study)[0] == bits
+    assert len(read_blocks(study)) == 5
+    assert read_state(study)[0] == bits
 
 
-def people(study, seed, told):
+def simulate_participants(study, seed, told):
     """Be people who open sessions, answer and ask for more, until killed."""
     rng = np.random.default_rng(seed)
     with Store(study) as store:
@@ -255,7 +255,7 @@ def test_killed_servers_lose_no_answers_and_repeat_no_pairs(study):
     processes = multiprocessing.get_context("fork")
     for number in range(10):
         heard, told = processes.Pipe(duplex=False)
-        process = processes.Process(target=people, args=(study, number, told))
+        process = processes.Process(target=simulate_participants, args=(study, number, told))
         process.start()
         told.close()
         for _ in range(5 + number % 4):
@@ -268,10 +268,10 @@ def test_killed_servers_lose_no_answers_and_repeat_no_pairs(study):
         os.kill(process.pid, signal.SIGKILL)
         process.join()
         if number % 3 == 0:
-            assert state_of(study) == state_of(study)
+            assert read_state(study) == read_state(study)
     for own in shown.values():
         assert len(set(map(tuple, own.values()))) == len(own)
-    chosen = [one[0] for row in blocks_of(study) for one in json.loads(row["trials"])]
+    chosen = [one[0] for row in read_blocks(study) for one in json.loads(row["trials"])]
     assert len(set(chosen)) == len(chosen) > 20
     with closing(connect(study.folder / "collected.sqlite3")) as connection:
         n = connection.execute("SELECT count(*) FROM answers WHERE conflict = 0").fetchone()[0]
@@ -285,11 +285,11 @@ def test_exhausted_pool_leaves_the_fixed_trials(tmp_path):
         end, trials = take_part(store, "Bo")
     assert end["outcome"] == "complete"
     assert len(trials) == 4 + 2  # two pairs were left, and the others are as planned
-    assert [row["trials"] == "[]" for row in blocks_of(study)] == [False] * 4 + [True]
+    assert [row["trials"] == "[]" for row in read_blocks(study)] == [False] * 4 + [True]
     assert read_study_data(study).sessions["n_trials"].tolist() == [12, 6]
 
 
-def test_next_block_over_http(study):
+def test_next_block_is_requested_over_http(study):
     with Store(study) as store, TestClient(make_app(store, "t" * 16)) as client:
         begun = client.post("/api/sessions", json=consent(study, "Ada")).json()
         token = {"Authorization": f"Bearer {begun['token']}"}
@@ -312,14 +312,14 @@ def test_next_block_over_http(study):
 def test_fixed_design_issues_all_trials(trials, template):
     study = read_study(template)
     with Store(study, template.parent / "data.sqlite3") as store:
-        token, bundle, _ = store.open(opening(study, "Ada")).result()
+        token, bundle, _ = store.open(session_request(study, "Ada")).result()
         assert not bundle["more"]
         assert len(bundle["trials"]) == study.design.n_trials
         assert store.next_trials(token, 0).result()["trials"] == bundle["trials"]
         assert store.next_trials(token, 6).result() == {"trials": [], "more": False}
 
 
-def test_changed_pool_or_plan_is_refused(study):
+def test_changed_pool_or_plan_is_rejected(study):
     with Store(study) as store:
         take_part(store, "Ada")
     changed = edit(study, "max_pending = 200", "max_pending = 100")
@@ -342,12 +342,12 @@ def test_pairs_of_deleted_participants_are_not_reissued(study):
         take_part(store, "Ada")
         take_part(store, "Bo")
     delete_participant(study, "Ada", "asked by mail")
-    rows = blocks_of(study)
+    rows = read_blocks(study)
     assert [row["session"] == "" for row in rows] == [True] * 3 + [False] * 3
     with Store(study) as store:
         take_part(store, "Cy")
-    assert len(blocks_of(study)) == 9
-    pairs = [one[0] for row in blocks_of(study) for one in json.loads(row["trials"])]
+    assert len(read_blocks(study)) == 9
+    pairs = [one[0] for row in read_blocks(study) for one in json.loads(row["trials"])]
     assert len(set(pairs)) == len(pairs)
 
 
@@ -361,7 +361,7 @@ def test_blocks_are_append_only(template, tmp_path):
             connection.execute("UPDATE blocks SET session = ''")
 
 
-def test_new_adaptive_study_and_its_refusals(tmp_path, capsys):
+def test_new_adaptive_study_is_created_and_checked(tmp_path, capsys):
     pool, scores = write_tables(tmp_path)
     plan = tmp_path / "plan.toml"
     plan.write_text(
@@ -395,7 +395,7 @@ def test_new_adaptive_study_and_its_refusals(tmp_path, capsys):
         (folder / "study.toml").write_text(edit_back)
 
 
-def test_errors_of_new_adaptive_studies(tmp_path, capsys):
+def test_invalid_new_adaptive_studies_are_rejected(tmp_path, capsys):
     pool, scores = write_tables(tmp_path, 20)
     new = ["experiment", "new", str(tmp_path / "study")]
     given = ["--pairs", str(pool), "--scores", str(scores)]
@@ -445,7 +445,7 @@ def test_dashboard_shows_interim_results(tmp_path):
         assert "posterior: " not in page
 
 
-def test_dashboard_before_the_first_analysis(tmp_path):
+def test_dashboard_omits_results_before_the_first_analysis(tmp_path):
     stopping = replace(PLAN.stopping, analyses=(4, 6))
     study = make_adaptive(tmp_path, replace(PLAN, stopping=stopping))
     token = {"Authorization": f"Bearer {'t' * 16}"}
@@ -471,13 +471,13 @@ def test_dashboard_before_the_first_analysis(tmp_path):
 EASY = replace(PLAN, auto_close=True, stopping=Stopping(participants=6, margin=10.0))
 
 
-def settle(store):
+def wait_for_jobs(store):
     """Wait until what sessions that ended have set off is done."""
     store._writer.submit(lambda _: None).result()
     store._reader.submit(lambda: None).result()
 
 
-def moves_of(study):
+def read_allocations(study):
     table = read_study_data(study).allocations
     return table.loc[table["assignment"] == 0, ["action", "reason"]].to_numpy().tolist()
 
@@ -488,13 +488,13 @@ def test_stopping_rule_closes_the_study(tmp_path):
     with Store(study, report=said.append) as store:
         token, bundle = begin(store, "Bo")
         store.add_answers(token, answers_to(bundle["trials"][:3])).result()
-        consented, _, _ = store.open(opening(study, "Cy")).result()
+        consented, _, _ = store.open(session_request(study, "Cy")).result()
         take_part(store, "Ada")  # Bo entered before her and has not finished
-        settle(store)
+        wait_for_jobs(store)
         (told,) = said
         assert told.startswith("the study is closed by its rule: a, b and c are equivalent within")
         assert take_part(store, "Bo", token=token)[0]["outcome"] == "complete"
-        settle(store)
+        wait_for_jobs(store)
         with pytest.raises(RequestError, match="the study is over") as refused:
             begin(store, "Di")
         assert refused.value.status == 503
@@ -502,7 +502,7 @@ def test_stopping_rule_closes_the_study(tmp_path):
         store.add_answers(consented, [answer("p1")]).result()  # Cy had only consented
         store.next_trials(consented, 0).result()
         assert take_part(store, "Cy", token=consented)[0]["outcome"] == "complete"
-    ((action, why),) = moves_of(study)
+    ((action, why),) = read_allocations(study)
     assert (action, told) == ("closed", f"the study is closed {why}; open sessions can be finished")
     collected = read_study_data(study)
     assert collected.sessions["outcome"].tolist() == ["complete"] * 3
@@ -522,7 +522,7 @@ def test_closed_study_stays_closed_until_reopened(tmp_path, capsys):
     assert main(command) == 2
     assert "is open already" in capsys.readouterr().err
     with Store(study) as store:  # looks at what was there before it
-        settle(store)
+        wait_for_jobs(store)
     token = {"Authorization": f"Bearer {'t' * 16}"}
     with Store(study, blinded=True) as store, TestClient(make_app(store, "t" * 16)) as client:
         with pytest.raises(RequestError, match="the study is over"):
@@ -533,17 +533,17 @@ def test_closed_study_stays_closed_until_reopened(tmp_path, capsys):
         begin(store, "Cy")
         assert client.get("/api/dashboard", headers=token).json()["closed"] is None
         take_part(store, "Di")
-        settle(store)
+        wait_for_jobs(store)
         take_part(store, "Ed")  # the rule closes once
-    assert [action for action, _ in moves_of(study)] == ["closed", "reopened"]
+    assert [action for action, _ in read_allocations(study)] == ["closed", "reopened"]
 
 
 def test_study_without_auto_close_stays_open(study):
     with Store(study) as store:
         for name in ("Ada", "Bo", "Cy"):
             take_part(store, name)
-            settle(store)
-    assert moves_of(study) == []
+            wait_for_jobs(store)
+    assert read_allocations(study) == []
 
 
 def test_blinding_requires_an_adaptive_study(template, capsys):
@@ -575,7 +575,7 @@ def test_extended_study_continues_to_issue_blocks(tmp_path):
         assert store.summary().result()["assignments"] == 3
         bits = store._writer.submit(lambda c: learnt(store._issuer, c)).result()
     assert own.read_text("utf-8").startswith(before)
-    rows = blocks_of(study)
+    rows = read_blocks(study)
     assert [row["number"] for row in rows] == list(range(9))
     pairs = [pair for row in rows for pair, *_ in json.loads(row["trials"])]
     assert len(pairs) == len(set(pairs)) == 24  # asked once, of whoever it is

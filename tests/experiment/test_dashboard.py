@@ -1,20 +1,20 @@
-"""The state of a study as the dashboard shows it."""
+"""Test the dashboard of a study."""
 
 import re
 from concurrent.futures import Future
 
+from client_messages import answer, session_request
 from studies import ATTENTION, add
-from talking import answer, opening
 
 from contstim.experiment.dashboard import render_dashboard
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
 
-def test_summary_of_a_session(study: Study) -> None:
+def test_summary_counts_answers_checks_and_conflicts(study: Study) -> None:
     study = add(study, ATTENTION)
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, "secret-id")).result()
+        token, bundle, _ = store.open(session_request(study, "secret-id")).result()
         own = study.design.trials[bundle["assignment"]]
         catch = [t for t in own if t.condition == "catch"]
         sent = [answer(catch[0].id, -1 if catch[0].expected == "left" else 1)]
@@ -34,7 +34,7 @@ def test_summary_of_a_session(study: Study) -> None:
 
 def test_summary_is_incremental_and_does_not_block(study: Study) -> None:
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, "A")).result()
+        token, bundle, _ = store.open(session_request(study, "A")).result()
         trials = bundle["trials"]
         gate: Future[None] = Future()
         for n in range(1, 4):
@@ -45,7 +45,7 @@ def test_summary_is_incremental_and_does_not_block(study: Study) -> None:
         assert store.summary().result(timeout=240)["sessions"][0]["answered"] == 3
         gate.set_result(None)
         held.result()
-        store.open(opening(study, "B")).result()
+        store.open(session_request(study, "B")).result()
         found = store.summary().result()
         assert found["funnel"] == {"opened": 0, "consent": 2, "practice": 1, "trials": 1, "end": 0}
         assert re.fullmatch("[0-9A-F]{8}", found["sessions"][0]["code"])

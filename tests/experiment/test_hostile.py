@@ -1,4 +1,4 @@
-"""Malformed and hostile requests get an error in JSON and do no harm.
+"""Test that malformed and hostile requests get a JSON error and do no harm.
 
 Tests `contstim.experiment.messages`.
 """
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from client_messages import answer, consent
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from studies import RECRUITER, add
-from talking import answer, consent
 
 from contstim.experiment.server import make_app
 from contstim.experiment.store import Store
@@ -58,7 +58,7 @@ def session(client: TestClient, template: Path) -> dict[str, Any]:
     return client.post("/api/sessions", json=consent(read_study(template), "A")).json()
 
 
-def check(client: TestClient, path: str, body: bytes, token: str) -> None:
+def assert_json_error_or_success(client: TestClient, path: str, body: bytes, token: str) -> None:
     headers = {"content-type": "application/json", "authorization": f"Bearer {token}"}
     reply = client.post(path, content=body, headers=headers)
     assert reply.status_code in (200, 201, 204, 400, 401, 409, 413, 429, 503)
@@ -76,10 +76,10 @@ settings_of_all = settings(
 
 @settings_of_all
 @given(st.sampled_from(POSTS), st.binary(max_size=200))
-def test_malformed_bodies(
+def test_malformed_bodies_return_an_error(
     client: TestClient, session: dict[str, Any], path: str, body: bytes
 ) -> None:
-    check(client, path, body, str(session["token"]))
+    assert_json_error_or_success(client, path, body, str(session["token"]))
 
 
 ROWS = st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4), max_size=3)
@@ -87,25 +87,27 @@ ROWS = st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4), max_
 
 @settings(settings_of_all, max_examples=30)
 @given(st.sampled_from(POSTS), st.dictionaries(st.sampled_from(TOP), JSON | ROWS, max_size=3))
-def test_values_of_wrong_types(
+def test_values_of_wrong_types_return_an_error(
     client: TestClient, session: dict[str, Any], path: str, body: dict[str, object]
 ) -> None:
-    check(client, path, json.dumps(body).encode(), str(session["token"]))
+    assert_json_error_or_success(client, path, json.dumps(body).encode(), str(session["token"]))
 
 
 @settings_of_all
 @given(st.dictionaries(st.sampled_from(FIELDS), SCALARS, min_size=1, max_size=3))
-def test_valid_answers_with_one_wrong_field(
+def test_answers_with_one_wrong_field_return_an_error(
     client: TestClient, session: dict[str, Any], change: dict[str, object]
 ) -> None:
     trials = session["bundle"]["trials"]
     body = {"answers": [{**answer(trials[0]["trial"]), **change}]}
-    check(client, "/api/answers", json.dumps(body).encode(), str(session["token"]))
+    assert_json_error_or_success(
+        client, "/api/answers", json.dumps(body).encode(), str(session["token"])
+    )
 
 
 @settings_of_all
 @given(st.text(st.characters(codec="latin-1", exclude_characters="\r\n\x00"), max_size=60))
-def test_malformed_tokens(client: TestClient, token: str) -> None:
+def test_malformed_tokens_are_unauthorised(client: TestClient, token: str) -> None:
     headers = {"authorization": f"Bearer {token}".encode("latin-1")}
     reply = client.get("/api/session", headers=headers)
     assert reply.status_code == 401

@@ -1,4 +1,4 @@
-"""What a server needs: its packages, its health, its data apart in a pilot.
+"""Test the requirements of the server, its health check and pilot data.
 
 Tests `contstim.experiment.commands.experiment`.
 """
@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from client_messages import play
 from starlette.testclient import TestClient
 from studies import add
-from talking import play
 
 from contstim.cli import main
 from contstim.experiment.server import make_app
@@ -61,7 +61,7 @@ def test_server_starts_without_heavy_imports() -> None:
     assert not {"pandas", "numpy", "torch"} & {*done.stdout.split()}
 
 
-def test_health_check_without_data_file(study: Study) -> None:
+def test_health_check_fails_without_the_data_file(study: Study) -> None:
     with TestClient(make_app(Store(study), "a-token-of-the-tests")) as client:
         assert client.get("/health").json() == {"status": "ok"}
         (study.folder / "collected.sqlite3").rename(study.folder / "away")
@@ -89,7 +89,7 @@ with TestClient(make_app(store, "a-token-of-the-tests")) as client:
 """
 
 
-def test_health_check_on_a_full_disk(study: Study) -> None:
+def test_health_check_fails_on_a_full_disk(study: Study) -> None:
     command = [sys.executable, "-c", FULL, str(study.folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["200", "503", "503", "200"]
@@ -108,7 +108,7 @@ def test_pilot_data_are_separate(
     assert "6 choices of 1 participants" in capsys.readouterr().out
 
 
-def test_consent_form_with_placeholders_is_refused(
+def test_consent_form_with_placeholders_is_rejected(
     study: Study, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     served: list[Study] = []

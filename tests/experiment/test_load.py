@@ -1,4 +1,4 @@
-"""The benchmark in small: the server under load, killed, with nothing acknowledged lost."""
+"""Test that the server under load loses no acknowledged answer when it is killed."""
 
 import os
 import re

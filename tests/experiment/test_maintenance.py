@@ -1,4 +1,4 @@
-"""A study while it runs: it grows, is copied, forgets a participant; data of earlier versions.
+"""Test running studies: extension, backup and deletion of participants.
 
 Tests `contstim.experiment.commands.data` and `contstim.experiment.commands.replacement`.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from client_messages import answers_to, event, play, session_request
 from studies import RECRUITER, add, make_trials
-from talking import answers_to, event, opening, play
 
 from contstim.cli import main
 from contstim.errors import InputError
@@ -30,7 +30,7 @@ from contstim.experiment.study import Study, read_study
 from contstim.experiment.study_data import read_study_data
 
 
-def lists(study: Study) -> dict[int, list[tuple[str, str, str]]]:
+def sentences_by_assignment(study: Study) -> dict[int, list[tuple[str, str, str]]]:
     return {
         assignment: [(t.id, *t.shown.values()) for t in own]
         for assignment, own in study.design.trials.items()
@@ -38,23 +38,25 @@ def lists(study: Study) -> dict[int, list[tuple[str, str, str]]]:
 
 
 def test_extension_does_not_disturb_open_sessions(study: Study, tmp_path: Path) -> None:
-    before = lists(study)
+    before = sentences_by_assignment(study)
     make_trials(participants=3).to_csv(tmp_path / "more.csv", index=False)
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, "A")).result()
+        token, bundle, _ = store.open(session_request(study, "A")).result()
         for name in "BCD":
-            store.open(opening(study, name)).result()
+            store.open(session_request(study, name)).result()
         with pytest.raises(RequestError, match="no place"):
-            store.open(opening(study, "E")).result()
+            store.open(session_request(study, "E")).result()
         assert extend_study(study, tmp_path / "more.csv") == [5, 6]
-        groups = [store.open(opening(study, name)).result()[1]["group"] for name in "EF"]
+        groups = [store.open(session_request(study, name)).result()[1]["group"] for name in "EF"]
         assert groups == [1, 2]
         store.add_answers(token, answers_to(bundle["trials"])).result()
         assert store.finish(token).result()["outcome"] == "complete"
         assert store.summary().result()["assignments"] == 6
     after = read_study(study.folder)
     assert {
-        assignment: after_ for assignment, after_ in lists(after).items() if assignment in before
+        assignment: after_
+        for assignment, after_ in sentences_by_assignment(after).items()
+        if assignment in before
     } == before
     wanted = make_trials(participants=3)
     new = wanted[wanted["participant"].isin([3, 6])]
@@ -92,7 +94,7 @@ def test_other_trials_become_new_groups_and_items(
     assert choices["group"].value_counts().tolist() == [12] * 4
 
 
-def test_table_with_other_columns_is_refused(study: Study, tmp_path: Path) -> None:
+def test_table_with_other_columns_is_rejected(study: Study, tmp_path: Path) -> None:
     before = (study.folder / "trials.csv").read_bytes()
     table = make_trials(participants=3)
     table.assign(mine=1).to_csv(tmp_path / "more.csv", index=False)
@@ -110,7 +112,7 @@ def test_backup_of_a_running_study_is_one_complete_file(
     plain = tmp_path / "plain.sqlite3"
     with Store(study) as store:
         play(store, "A")
-        token, bundle, _ = store.open(opening(study, "B")).result()
+        token, bundle, _ = store.open(session_request(study, "B")).result()
         sent = answers_to(bundle["trials"])
         futures = [store.add_answers(token, [one]) for one in sent]
         assert main(["experiment", "backup", str(study.folder), "--out", str(copy)]) == 0
@@ -134,7 +136,7 @@ def test_backup_of_a_running_study_is_one_complete_file(
     assert main(["experiment", "backup", str(study.folder), "--out", str(tmp_path / "x/y/z")]) == 0
 
 
-def everything(study: Study) -> bytes:
+def read_data_files(study: Study) -> bytes:
     return b"".join(path.read_bytes() for path in study.folder.glob(f"{DATA_FILE}*"))
 
 
@@ -146,8 +148,10 @@ def test_deleted_participant_frees_the_assignment(
     with Store(study) as store:
         kept = play(store, "KEPT-ID")
         gone = play(store, "SECRET-ID")
-        store.add_events(store.open(opening(study, "THIRD")).result()[0], [event()]).result()
-        assert gone.encode() in everything(study)
+        store.add_events(
+            store.open(session_request(study, "THIRD")).result()[0], [event()]
+        ).result()
+        assert gone.encode() in read_data_files(study)
         assert main([*forget, "--participant", "nobody", "--reason", "x"]) == 2
         assert "nobody in the data is 'nobody'; give the code" in capsys.readouterr().err
         code = make_session_code(gone)
@@ -155,7 +159,7 @@ def test_deleted_participant_frees_the_assignment(
         who = f"{code[:4]}-{code[4:].lower()}"
         assert main([*forget, "--participant", who, "--reason", "asked by mail"]) == 0
         assert f"{code} is deleted from the data" in capsys.readouterr().out
-        left = everything(study)
+        left = read_data_files(study)
         assert gone.encode() not in left
         assert b"SECRET-ID" not in left
         # The server goes on, and the data are as append-only as before.
@@ -179,14 +183,14 @@ def test_deleted_participant_frees_the_assignment(
     assert len(read_study_data(study).sessions) == 3
 
 
-def test_extension_without_item_numbers(study: Study, tmp_path: Path) -> None:
+def test_extension_works_without_item_numbers(study: Study, tmp_path: Path) -> None:
     numbers = ["stimulus", "item"]
     table = make_trials().drop(columns=numbers)
     table.to_csv(study.folder / "trials.csv", index=False)
     make_trials(participants=3).drop(columns=numbers).to_csv(tmp_path / "more.csv", index=False)
-    before = lists(read_study(study.folder))
+    before = sentences_by_assignment(read_study(study.folder))
     assert extend_study(read_study(study.folder), tmp_path / "more.csv") == [5, 6]
-    after = lists(read_study(study.folder))
+    after = sentences_by_assignment(read_study(study.folder))
     assert {assignment: after[assignment] for assignment in before} == before
     assert isinstance(pd.read_csv(study.folder / "trials.csv"), pd.DataFrame)
 
@@ -225,7 +229,7 @@ def test_equal_names_of_different_items_are_kept_apart(study: Study, tmp_path: P
 
 
 @pytest.mark.parametrize("place", ["session", "why"])
-def test_reasons_with_surrogates_are_refused(study: Study, place: str) -> None:
+def test_reasons_with_surrogates_are_rejected(study: Study, place: str) -> None:
     with Store(study) as store:
         session = play(store, "A", n=1)
     given = {session: "asked"} if place == "why" else {"a\udcff": "asked"}

@@ -1,4 +1,4 @@
-"""The page as files: what is in them, what is refused; no browser and no npm.
+"""Test the files of the page without a browser or npm.
 
 Tests `contstim.experiment.pages`, `contstim.experiment.vendor`.
 """
@@ -212,7 +212,7 @@ def test_static_site_has_a_bundle_per_assignment(
         (None, "a", "needs an endpoint"),
     ],
 )
-def test_invalid_endpoints_are_refused(
+def test_invalid_endpoints_are_rejected(
     study: Study,
     vendored: Path,
     tmp_path: Path,
@@ -268,7 +268,7 @@ def test_archive_satisfies_the_rules_of_jatos(
         assert json.loads(archive.read("study.jas"))["data"]["uuid"] != data["uuid"]
 
 
-def changed(archive: bytes, change: Callable[[dict[str, Any]], None]) -> io.BytesIO:
+def change_archive(archive: bytes, change: Callable[[dict[str, Any]], None]) -> io.BytesIO:
     """Return an archive with a change to the study's properties."""
     stream = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(stream, "w") as new:
@@ -282,7 +282,7 @@ def changed(archive: bytes, change: Callable[[dict[str, Any]], None]) -> io.Byte
     return stream
 
 
-def setting(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+def set_property(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def change(table: dict[str, Any]) -> None:
         place: Any = table
         *parents, last = path.split(".")
@@ -325,9 +325,9 @@ def test_invalid_jatos_properties_are_detected(
     study: Study, vendored: Path, path: str, value: Any, message: str
 ) -> None:
     archive = make_jatos_archive(study)
-    check_jatos_archive(changed(archive, lambda _: None))
+    check_jatos_archive(change_archive(archive, lambda _: None))
     with pytest.raises(ValidationError, match=re.escape(message)):
-        check_jatos_archive(changed(archive, setting(path, value)))
+        check_jatos_archive(change_archive(archive, set_property(path, value)))
 
 
 def test_invalid_archive_layouts_are_detected(study: Study, vendored: Path) -> None:
@@ -349,7 +349,7 @@ def test_invalid_archive_layouts_are_detected(study: Study, vendored: Path) -> N
         table["data"]["batchList"][0]["uuid"] = table["data"]["uuid"]
 
     with pytest.raises(ValidationError, match="occurs twice"):
-        check_jatos_archive(changed(archive, twice))
+        check_jatos_archive(change_archive(archive, twice))
 
 
 def test_vendored_files_are_fetched_once(

@@ -1,4 +1,4 @@
-"""Ratings, self-paced reading and custom modules, from the table of trials to the export.
+"""Test ratings, self-paced reading and custom modules up to the export.
 
 Tests `contstim.experiment.presentations` and `contstim.experiment.answer_details`.
 """
@@ -14,8 +14,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from client_messages import age_sessions, answer, event, play, session_request
 from studies import ATTENTION, RECRUITER, add, edit
-from talking import answer, event, opening, play, silent
 
 from contstim.cli import main
 from contstim.errors import InputError
@@ -87,7 +87,7 @@ def own(study: Study) -> Study:
     return read_study(study.folder)
 
 
-def answered(study: Study, shown: dict[str, str]) -> dict[str, Any]:
+def make_answer(study: Study, shown: dict[str, str]) -> dict[str, Any]:
     """What the page sends of a trial."""
     choice = (study.presentation.choices(shown) or (4,))[0]
     words = shown.get("sentence", "").split()
@@ -98,16 +98,16 @@ def answered(study: Study, shown: dict[str, str]) -> dict[str, Any]:
 
 def take_part(study: Study, name: str) -> dict[str, Any]:
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, name)).result()
+        token, bundle, _ = store.open(session_request(study, name)).result()
         trials = [*bundle["practice"], *bundle["trials"]]
-        sent = [answer(t["trial"], **answered(study, t["shown"])) for t in trials]
+        sent = [answer(t["trial"], **make_answer(study, t["shown"])) for t in trials]
         received = store.add_answers(token, sent).result()
         assert len(received.acknowledged) == len(trials), received
         store.add_events(token, [event(), event("environment")]).result()
         return store.finish(token).result()
 
 
-def test_note_on_bars_in_sentences(reading: Study, tmp_path: Path) -> None:
+def test_bars_in_sentences_give_a_note(reading: Study, tmp_path: Path) -> None:
     assert not any("contain a bar" in note for note in reading.notes)
     (tmp_path / "bars").mkdir()
     table = ITEMS.replace("It rained.", "The old man| the boats.")
@@ -119,7 +119,7 @@ def test_note_on_bars_in_sentences(reading: Study, tmp_path: Path) -> None:
     )
 
 
-def test_a_bar_between_spaces_is_refused(
+def test_bars_between_spaces_are_rejected(
     reading: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items = tmp_path / "items.csv"
@@ -148,7 +148,7 @@ def test_a_bar_between_spaces_is_refused(
         ("sentence,group\nA.,1\n", "have a column 'group', which the design adds; rename it"),
     ],
 )
-def test_invalid_sentence_tables(
+def test_invalid_sentence_tables_are_rejected(
     table: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "items.csv").write_text(table, "utf-8")
@@ -283,22 +283,24 @@ def test_items_with_versions_need_stimulus_numbers(tmp_path: Path) -> None:
         ({"detail": '{"words": ["A"], "rt_ms": [9]}'}, "the words of the answer differ from the"),
     ],
 )
-def test_invalid_reading_answers(reading: Study, change: dict[str, Any], why: str) -> None:
+def test_invalid_reading_answers_are_rejected(
+    reading: Study, change: dict[str, Any], why: str
+) -> None:
     with Store(reading) as store:
-        token, bundle, _ = store.open(opening(reading)).result()
+        token, bundle, _ = store.open(session_request(reading)).result()
         trial = next(t for t in bundle["trials"] if t["shown"].get("question"))
-        good = answered(reading, trial["shown"])
+        good = make_answer(reading, trial["shown"])
         refused = store.add_answers(token, [answer(trial["trial"], **{**good, **change})]).result()
         assert refused.refused[0][1].startswith(why)
 
 
-def test_replacement_in_a_rating_study(
+def test_replacement_works_in_rating_studies(
     rating: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     take_part(rating, "A")
     with Store(rating) as store:
-        store.open(opening(rating, "B")).result()
-    silent(rating, 400)
+        store.open(session_request(rating, "B")).result()
+    age_sessions(rating, 400)
     out = tmp_path / "replace.csv"
     command = ["experiment", "replace", str(rating.folder), "--out", str(out)]
     assert main(command) == 0
@@ -309,7 +311,7 @@ def test_replacement_in_a_rating_study(
     assert message in capsys.readouterr().err
 
 
-def test_rating_scale_and_checks(rating: Study) -> None:
+def test_rating_studies_record_scale_and_checks(rating: Study) -> None:
     assert take_part(rating, "A")["outcome"] == "complete"  # one failed check of two that end it
     collected = read_study_data(rating)
     assert collected.answers["choice"].tolist() == [1, 1]
@@ -346,10 +348,10 @@ def test_custom_module_details_become_columns(own: Study) -> None:
 def send(study: Study, details: list[dict[str, Any]]) -> None:
     """Answer the trials of one session with these details, and come no further."""
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study)).result()
+        token, bundle, _ = store.open(session_request(study)).result()
         sent = []
         for t, detail in zip(bundle["trials"], details, strict=False):
-            given = answered(study, t["shown"])
+            given = make_answer(study, t["shown"])
             if study.trial.presentation == "reading":  # whose words must be those of the trial
                 detail = {**json.loads(given["detail"]), **detail}
             sent.append(answer(t["trial"], **given | {"detail": json.dumps(detail)}))
@@ -391,7 +393,7 @@ def test_most_frequent_details_become_columns(own: Study) -> None:
         ("participant,group,trial,condition,word,row_id", "has a column 'row_id'"),
     ],
 )
-def test_reserved_column_names(own: Study, header: str, message: str) -> None:
+def test_reserved_column_names_are_rejected(own: Study, header: str, message: str) -> None:
     path = own.folder / "trials.csv"
     rows = path.read_text("utf-8").splitlines()[1:]
     path.write_text("\n".join([header, *(f"{row},1" for row in rows)]), "utf-8")
@@ -456,7 +458,7 @@ def test_errors_in_sentences_name_the_file(
         ('sentence = "We', 'left = "We', "[[practice]] 2 has no 'sentence'; this presentation"),
     ],
 )
-def test_presentation_that_does_not_fit_the_design(
+def test_incompatible_presentations_are_rejected(
     reading: Study, old: str, new: str, message: str
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
@@ -530,7 +532,7 @@ def test_consent_boxes_have_their_own_names(study: Study) -> None:
         add(study, twice)
 
 
-def test_study_from_an_existing_table_of_sentences(tmp_path: Path) -> None:
+def test_study_is_created_from_an_existing_sentence_table(tmp_path: Path) -> None:
     study = lay_out(tmp_path, "rating", RATED)
     again = create_study(tmp_path / "b", study.folder / "trials.csv", presentation="rating")
     assert again.design.trials == study.design.trials

@@ -1,12 +1,12 @@
-"""Answers, events and responses of a session in the raw log, and the limits on them."""
+"""Test the raw log of answers, events and responses, and its limits."""
 
 import json
 import time
 from collections.abc import Iterator
 
 import pytest
+from client_messages import answers_to, event, session_request
 from studies import add
-from talking import answers_to, event, opening
 
 from contstim.experiment.messages import RequestError
 from contstim.experiment.store import Store
@@ -41,13 +41,13 @@ text = "My data may be used again."
 
 
 @pytest.fixture
-def asking(study: Study) -> Study:
+def question_study(study: Study) -> Study:
     return add(study, QUESTIONS)
 
 
 @pytest.fixture
-def store(asking: Study) -> Iterator[Store]:
-    with Store(asking) as store:
+def store(question_study: Study) -> Iterator[Store]:
+    with Store(question_study) as store:
         yield store
 
 
@@ -59,12 +59,12 @@ def respond(store: Store, token: str, **responses: object) -> str:
     return received.refused[0][1] if received.refused else ""
 
 
-def test_first_response_to_each_question_counts(store: Store, asking: Study) -> None:
-    token, _, _ = store.open(opening(asking)).result()
+def test_first_response_to_each_question_counts(store: Store, question_study: Study) -> None:
+    token, _, _ = store.open(session_request(question_study)).result()
     assert not respond(store, token, native="yes", devices=["screen"], reuse="no")
     assert not respond(store, token, native="no", remarks="", devices=[])
     assert store.resume(token).result()["responded"] == ["native", "devices", "reuse", "remarks"]
-    table = read_study_data(asking).responses
+    table = read_study_data(question_study).responses
     assert table["question"].tolist()[:4] == ["native", "devices", "reuse", "native"]
     assert table["response"].tolist()[:4] == ["yes", '["screen"]', "no", "no"]
     assert set(table["rt_ms"]) == {5.0}
@@ -86,16 +86,16 @@ def test_first_response_to_each_question_counts(store: Store, asking: Study) -> 
         ({"reuse": ["yes"]}, "reuse has an answer that the page does not offer"),
     ],
 )
-def test_responses_to_unknown_questions_are_refused(
-    store: Store, asking: Study, responses: dict[str, object], why: str
+def test_invalid_responses_are_rejected(
+    store: Store, question_study: Study, responses: dict[str, object], why: str
 ) -> None:
-    token, _, _ = store.open(opening(asking)).result()
+    token, _, _ = store.open(session_request(question_study)).result()
     assert respond(store, token, **responses) == why
     assert store.resume(token).result()["responded"] == []
 
 
-def test_responses_per_question_are_limited(store: Store, asking: Study) -> None:
-    token, _, _ = store.open(opening(asking)).result()
+def test_responses_per_question_are_limited(store: Store, question_study: Study) -> None:
+    token, _, _ = store.open(session_request(question_study)).result()
     for _ in range(5):
         assert not respond(store, token, remarks="x" * 5000)
     why = respond(store, token, reuse="yes", remarks="again")
@@ -103,9 +103,9 @@ def test_responses_per_question_are_limited(store: Store, asking: Study) -> None
     assert store.resume(token).result()["responded"] == ["remarks"]
 
 
-def test_many_responses_stay_fast(store: Store, asking: Study) -> None:
+def test_many_responses_stay_fast(store: Store, question_study: Study) -> None:
     """All that a session may send, and then its end asked for: some milliseconds of the writer."""
-    token, bundle, _ = store.open(opening(asking)).result()
+    token, bundle, _ = store.open(session_request(question_study)).result()
     for number in range(40):
         respond(store, token, **{f"n{number}": "x" * 900})
         respond(store, token, remarks="x" * 5000, native="no", devices=["paper", "screen"])
@@ -117,8 +117,8 @@ def test_many_responses_stay_fast(store: Store, asking: Study) -> None:
     assert (time.perf_counter() - begun) / 20 < 0.25  # 0.01 is usual; of the flood, seconds
 
 
-def test_screened_out_sessions_are_not_excluded(store: Store, asking: Study) -> None:
-    token, _, _ = store.open(opening(asking)).result()
+def test_screened_out_sessions_are_not_excluded(store: Store, question_study: Study) -> None:
+    token, _, _ = store.open(session_request(question_study)).result()
     respond(store, token, native="no")
     assert store.finish(token).result()["outcome"] == "screened_out"
     summary = store.summary().result()
@@ -127,8 +127,8 @@ def test_screened_out_sessions_are_not_excluded(store: Store, asking: Study) -> 
     assert summary["free"] == summary["assignments"]
 
 
-def test_unanswered_screening_question_is_missing(store: Store, asking: Study) -> None:
-    token, bundle, _ = store.open(opening(asking)).result()
+def test_unanswered_screening_question_is_missing(store: Store, question_study: Study) -> None:
+    token, bundle, _ = store.open(session_request(question_study)).result()
     store.add_answers(token, answers_to(bundle["trials"])).result()
     respond(store, token, native="perhaps")
     with pytest.raises(RequestError, match="answers are missing: 1$") as error:

@@ -1,4 +1,4 @@
-"""What of a request is read, and how often a client may ask."""
+"""Test how requests are read and rate limited."""
 
 import asyncio
 

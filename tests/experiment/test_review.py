@@ -1,4 +1,4 @@
-"""Review pages, the decisions of reviewers, and the approved rows of a table.
+"""Test review pages, reviewers' decisions and the approved rows of a table.
 
 Tests `contstim.experiment.review_page`, `contstim.experiment.commands.review` and
 `contstim.experiment.commands.review_files`.
@@ -56,7 +56,7 @@ def content_of(page: str) -> dict:
     return json.loads(inside.partition("</script>")[0])
 
 
-def test_the_page_shows_rows_with_roles_scores_and_flags() -> None:
+def test_review_page_shows_roles_scores_and_flags() -> None:
     content = content_of(render_review_page(TABLE, " A  B "))
     assert content["reviewer"] == "A B"
     assert content["rows"] == [
@@ -77,7 +77,7 @@ def test_the_page_shows_rows_with_roles_scores_and_flags() -> None:
     ]
 
 
-def test_pairs_have_scores_of_a_table_and_repeated_rows_are_one() -> None:
+def test_review_page_adds_scores_and_merges_repeated_rows() -> None:
     pairs = pd.DataFrame(
         {
             "model_1": ["m", None], "model_2": ["n", None],
@@ -99,7 +99,7 @@ def test_pairs_have_scores_of_a_table_and_repeated_rows_are_one() -> None:
     ]
 
 
-def test_the_page_runs_its_own_script_alone() -> None:
+def test_review_page_runs_only_its_own_script() -> None:
     bad = "</script><script>alert(1)</script>"
     table = pd.DataFrame({"sentence_1": [bad], "sentence_2": ["<img src=x>"]})
     page = render_review_page(table, bad, instructions=bad)
@@ -114,7 +114,7 @@ def test_the_page_runs_its_own_script_alone() -> None:
         render_review_page(TABLE, " ")
 
 
-def test_the_page_has_the_language_of_the_sentences() -> None:
+def test_review_page_has_the_language_of_the_sentences() -> None:
     texts = ["Le homme dort dans l'été\u202f!", "Il est dans la maison et il dort?"]
     content = content_of(render_review_page(pd.DataFrame({"sentence_1": texts}), "AB"))
     assert (content["language"], content["direction"]) == ("fr", "ltr")
@@ -122,7 +122,7 @@ def test_the_page_has_the_language_of_the_sentences() -> None:
     assert "agreement: le homme (elision)" in content["stimuli"][0]["flags"]
 
 
-def test_a_blind_page_tells_nothing_of_sources() -> None:
+def test_blind_page_hides_the_sources() -> None:
     sources = {
         "written": [("A dog ran.", "Dog a ran."), ("We slept.", "Slept we.")],
         "natural": [("I slept.",), ("A dog ran.",), ("She won.",)],
@@ -139,7 +139,7 @@ def test_a_blind_page_tells_nothing_of_sources() -> None:
     assert {cell["role"] for row in content["rows"] for cell in row} == {""}
 
 
-def test_shares_are_those_of_each_source_and_unit() -> None:
+def test_approval_shares_by_source_and_unit() -> None:
     sources = {
         "written": [("A dog ran.", "Dog a ran."), ("We slept.", "She won.")],
         "natural": [("I slept.",), ("A dog ran.",)],
@@ -171,7 +171,7 @@ def test_sources_are_read_from_tables_and_lists(tmp_path) -> None:
         read_source(tmp_path / "t.csv")
 
 
-def test_final_forms() -> None:
+def test_resolve_decisions_of_one_and_two_reviewers() -> None:
     both = [approve("s"), approve("s", "B")]
     assert resolve_decisions(both, 2) == {"s": "s"}
     assert resolve_decisions(both[:1], 2) == {"s": None}
@@ -184,7 +184,7 @@ def test_final_forms() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_kappa_is_that_of_statsmodels(seed: int) -> None:
+def test_kappa_equals_statsmodels(seed: int) -> None:
     inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
     rng = np.random.default_rng(seed)
     sides = rng.choice(REVIEW_DECISIONS, (2, 30), p=[0.6, 0.3, 0.1])
@@ -222,7 +222,7 @@ def score(spec: str, sentences: list[str]) -> np.ndarray:
     return load_model(spec).score(sentences)
 
 
-def test_approved_rows_are_kept_and_edited_ones_scored_again() -> None:
+def test_approved_rows_are_kept_and_edited_rows_rescored() -> None:
     table = triplets()
     first = [approve("The ship left."), edit("The ship fell.", "The ship sank.")]
     kept = select_approved_rows(table, [*first, approve("The ship ran.")], score)
@@ -258,13 +258,13 @@ def test_approved_rows_are_kept_and_edited_ones_scored_again() -> None:
         ("s,A,approve,,\ns ,A,reject,,", "A decided twice about 's'; keep one row"),
     ],
 )
-def test_rows_that_are_no_decision_are_refused(tmp_path, row: str, message: str) -> None:
+def test_invalid_decisions_are_rejected(tmp_path, row: str, message: str) -> None:
     (tmp_path / "d.csv").write_text(f"sentence,reviewer,decision,edited,reason\n{row}\n", "utf-8")
     with pytest.raises(InputError, match=message):
         read_decisions(tmp_path / "d.csv")
 
 
-def test_the_command_writes_pages_and_reads_decisions(tmp_path, capsys, monkeypatch) -> None:
+def test_command_writes_pages_and_reads_decisions(tmp_path, capsys, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     TABLE.to_csv("t.csv", index=False)
     assert main(["review", "t.csv", "--reviewer", "A", "--page", "A.html"]) == 0
@@ -318,6 +318,6 @@ def test_the_command_writes_pages_and_reads_decisions(tmp_path, capsys, monkeypa
         (["--blind", "t.csv", "--decisions", "d.csv"], "is not NAME=FILE, each name once"),
     ],
 )
-def test_combinations_without_effect_are_refused(given, message, capsys) -> None:
+def test_options_without_effect_are_rejected(given, message, capsys) -> None:
     assert main(["review", *given]) == 2
     assert message in capsys.readouterr().err

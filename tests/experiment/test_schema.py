@@ -1,4 +1,4 @@
-"""The data file: whose it is, and what format it has."""
+"""Test the data file of a study: ownership and format."""
 
 import sqlite3
 from contextlib import closing
@@ -20,7 +20,7 @@ def test_scale_cannot_change_once_there_are_data(study: Study) -> None:
         Store(edit(study, "levels = 3", "levels = 1"))
 
 
-def test_other_trials_or_other_files_are_refused(study: Study, tmp_path: Path) -> None:
+def test_other_trials_or_other_files_are_rejected(study: Study, tmp_path: Path) -> None:
     Store(study).close()
     path = study.folder / "trials.csv"
     path.write_text(path.read_text("utf-8").replace("old men", "young men"), "utf-8")
@@ -61,7 +61,7 @@ def test_texts_can_change_while_a_study_runs(study: Study) -> None:
     Store(edit(study, "Which sentence is more likely?", "Another title")).close()
 
 
-def test_other_file_formats_are_refused(study: Study) -> None:
+def test_other_file_formats_are_rejected(study: Study) -> None:
     Store(study).close()
     with closing(sqlite3.connect(study.folder / DATA_FILE)) as connection, connection:
         connection.execute("UPDATE about SET value = '5' WHERE key = 'format'")

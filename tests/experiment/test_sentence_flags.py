@@ -1,4 +1,4 @@
-"""What is flagged in sentences."""
+"""Test the flags of sentences in a review."""
 
 import pytest
 
@@ -19,11 +19,11 @@ from contstim.experiment.sentence_flags import find_offensive, sentence_flags
         ("Those was a apple.", ["agreement: a apple ('an' before a vowel)"]),
     ],
 )
-def test_flags(sentence: str, flags: list[str]) -> None:
+def test_sentences_are_flagged(sentence: str, flags: list[str]) -> None:
     assert sentence_flags(sentence) == flags
 
 
-def test_rare_words() -> None:
+def test_rare_words_are_flagged() -> None:
     (flag,) = sentence_flags("The old vicar saw a zyzzyva.")
     assert flag == "rare word: zyzzyva (Zipf 0.0)"
 

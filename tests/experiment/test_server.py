@@ -1,4 +1,7 @@
-"""The server over HTTP: the whole way of a session, and what it says to strangers."""
+"""Test the server over HTTP: sessions, access control and error messages.
+
+Tests `contstim.experiment.serving` as well.
+"""
 
 import asyncio
 import csv
@@ -17,12 +20,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from client_messages import answer, answers_to, consent, event, session_request
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 from studies import RECRUITER, add, edit
-from talking import answer, answers_to, consent, event, opening
 
 from contstim.cli import main
 from contstim.errors import InputError, OutputError
@@ -57,7 +60,9 @@ def client(study: Study, page: Path) -> Iterator[TestClient]:
         yield client
 
 
-def start(client: TestClient, study: Study, participant: str | None = None) -> tuple[dict, dict]:
+def start_session(
+    client: TestClient, study: Study, participant: str | None = None
+) -> tuple[dict, dict]:
     """Open a session; return the headers to send and the bundle."""
     reply = client.post("/api/sessions", json=consent(study, participant))
     assert reply.status_code in (200, 201), reply.text
@@ -112,7 +117,7 @@ def test_only_named_query_parameters_are_stored(client: TestClient, study: Study
     assert kept == [('{"STUDY_ID": "s"}',)]
 
 
-def test_pages_and_headers(client: TestClient, page: Path) -> None:
+def test_pages_have_cache_and_security_headers(client: TestClient, page: Path) -> None:
     assert client.get("/").text.startswith("<!doctype html><html lang=en><title>Which")
     script = f"/static/{page_version(page)}/vendor/jspsych.min.js"
     kept = client.get(script)
@@ -162,7 +167,7 @@ def test_paths_cannot_leave_the_page_folder(client: TestClient, page: Path) -> N
 
 
 def test_dashboard_requires_its_token(client: TestClient, study: Study) -> None:
-    session, _ = start(client, study, "PID1")
+    session, _ = start_session(client, study, "PID1")
     wrong = ({}, {"authorization": "Bearer wrong"}, session, {"authorization": "Basic x"})
     for headers in wrong:
         assert client.get("/api/dashboard", headers=headers).status_code == 401
@@ -190,7 +195,7 @@ def test_wrong_tokens_are_rate_limited_per_client(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_studies_behind_one_reverse_proxy(
+def test_two_studies_share_one_reverse_proxy(
     told: bool, study: Study, page: Path, tmp_path: Path
 ) -> None:
     """Whether the web server in front tells the path or takes it away, as most do."""
@@ -235,7 +240,7 @@ def test_scripts_in_texts_and_ids_are_escaped(study: Study, page: Path) -> None:
     consent_file.write_text(f"Do you agree? {nasty}", "utf-8")
     study = add(study, RECRUITER)
     with TestClient(make_app(Store(study), TOKEN, page)) as client:
-        headers, bundle = start(client, study, "PID1")
+        headers, bundle = start_session(client, study, "PID1")
         assert nasty in bundle["consent"]["text"]
         assert any(nasty in "".join(trial["shown"].values()) for trial in bundle["trials"])
         reply = client.get("/api/session", headers=headers)
@@ -246,7 +251,7 @@ def test_scripts_in_texts_and_ids_are_escaped(study: Study, page: Path) -> None:
 
 def test_dashboard_shows_the_funnel(client: TestClient, study: Study) -> None:
     client.get("/api/study")
-    headers, bundle = start(client, study, "PID1")
+    headers, bundle = start_session(client, study, "PID1")
     client.post("/api/answers", json={"answers": answers_to(bundle["trials"][:2])}, headers=headers)
     owner = {"authorization": f"Bearer {TOKEN}"}
     assert "Last answer a moment ago" in client.get("/dashboard", headers=owner).text
@@ -257,7 +262,7 @@ def test_dashboard_shows_the_funnel(client: TestClient, study: Study) -> None:
 def test_surrogates_block_neither_session_nor_export(study: Study, page: Path) -> None:
     study = add(study, '[[questions]]\nname = "free"\nprompt = "Say."\n')
     with TestClient(make_app(Store(study), TOKEN, page)) as client:
-        headers, bundle = start(client, study, "PID1")
+        headers, bundle = start_session(client, study, "PID1")
         # As JSON within JSON such a half is plain text on its way.
         details = [
             r'{"responses": {"free": "half \ud83d \ud83d\ude00\r."}, "rt_ms": 3}',
@@ -277,7 +282,7 @@ def test_surrogates_block_neither_session_nor_export(study: Study, page: Path) -
 
 
 def test_bodies_are_limited_and_must_be_json(client: TestClient, study: Study) -> None:
-    headers, _ = start(client, study)
+    headers, _ = start_session(client, study)
     long = b'{"answers": [' + b" " * MAX_BODY_BYTES + b"]}"
     json_type = {**headers, "content-type": "application/json"}
     assert client.post("/api/answers", content=long, headers=json_type).status_code == 413
@@ -304,9 +309,9 @@ def test_bodies_are_limited_and_must_be_json(client: TestClient, study: Study) -
         assert set(reply.json()) == {"error"}
 
 
-def test_forged_and_foreign_session_tokens(client: TestClient, study: Study) -> None:
-    first, bundle = start(client, study, "A")
-    second, other = start(client, study, "B")
+def test_forged_and_foreign_session_tokens_are_rejected(client: TestClient, study: Study) -> None:
+    first, bundle = start_session(client, study, "A")
+    second, other = start_session(client, study, "B")
     assert bundle["group"] != other["group"]
     own = bundle["trials"][0]["trial"]
     assignments = [study.design.trials[one["assignment"]] for one in (bundle, other)]
@@ -334,7 +339,7 @@ def test_forged_and_foreign_session_tokens(client: TestClient, study: Study) -> 
 
 
 def test_repeated_and_reordered_requests_are_idempotent(client: TestClient, study: Study) -> None:
-    headers, bundle = start(client, study)
+    headers, bundle = start_session(client, study)
     sent = answers_to(bundle["trials"])
     for batch in (sent[3:], sent[1:4], sent, sent[::-1], sent):
         reply = client.post("/api/answers", json={"answers": batch}, headers=headers).json()
@@ -362,7 +367,7 @@ OPENINGS: tuple[dict[str, object], ...] = (
 )
 
 
-def test_invalid_session_requests(client: TestClient, study: Study) -> None:
+def test_invalid_session_requests_are_rejected(client: TestClient, study: Study) -> None:
     headers = {"content-type": "application/json"}
     for change in OPENINGS:
         body = json.dumps({**consent(study), **change})
@@ -376,13 +381,13 @@ def test_full_study_returns_its_completion_code(study: Study, page: Path) -> Non
     study = add(study, RECRUITER + 'full = "FULL3"\n')
     with TestClient(make_app(Store(study), TOKEN, page)) as client:
         for name in "ABCD":
-            start(client, study, name)
+            start_session(client, study, name)
         reply = client.post("/api/sessions", json=consent(study, "E"))
         assert reply.status_code == 503
         assert reply.json()["code"] == "FULL3"
 
 
-def test_missing_recruiter_id(study: Study, page: Path) -> None:
+def test_missing_recruiter_id_is_rejected(study: Study, page: Path) -> None:
     study = add(study, RECRUITER.replace("parameters", "required = true\nparameters"))
     with TestClient(make_app(Store(study), TOKEN, page)) as client:
         reply = client.post("/api/sessions", json=consent(study))
@@ -394,7 +399,7 @@ def test_full_disk_acknowledges_nothing(study: Study, page: Path) -> None:
     said: list[str] = []
     store = Store(study, report=said.append)
     with TestClient(make_app(store, TOKEN, page)) as client:
-        headers, bundle = start(client, study)
+        headers, bundle = start_session(client, study)
         body = {"answers": [answer(bundle["trials"][0]["trial"])]}
 
         def fill(connection: sqlite3.Connection) -> None:
@@ -410,7 +415,7 @@ def test_full_disk_acknowledges_nothing(study: Study, page: Path) -> None:
 
 
 def test_removed_data_file_acknowledges_nothing(client: TestClient, study: Study) -> None:
-    headers, bundle = start(client, study)
+    headers, bundle = start_session(client, study)
     (study.folder / "collected.sqlite3").unlink()
     body = {"answers": [answer(bundle["trials"][0]["trial"])]}
     reply = client.post("/api/answers", json=body, headers=headers)
@@ -496,7 +501,7 @@ def served(
 
 def test_start_messages_say_how_to_log_in(study: Study, page: Path) -> None:
     with served(study, page, 200, 200) as (port, told):
-        one, two, three = (line.removesuffix(" 200 200") for line in _three(told))
+        one, two, three = (line.removesuffix(" 200 200") for line in read_three_lines(told))
     assert one == f"participants: http://127.0.0.1:{port}/"
     token = re.fullmatch(
         rf"dashboard:    http://127.0.0.1:{port}/dashboard, any user name, this password: (\S+)",
@@ -507,13 +512,13 @@ def test_start_messages_say_how_to_log_in(study: Study, page: Path) -> None:
     assert three == f"data:         {study.folder / 'collected.sqlite3'}"
     mine = "a-token-that-I-gave"
     with served(study, page, 200, 200, {"CONTSTIM_EXPERIMENT_TOKEN": mine}) as (port, told):
-        two = _three(told)[1].removesuffix(" 200 200")
+        two = read_three_lines(told)[1].removesuffix(" 200 200")
         assert mine not in told.read_text("utf-8")
     said = f"http://127.0.0.1:{port}/dashboard, any user name, your token as password"
     assert two == f"dashboard:    {said}"
 
 
-def _three(told: Path) -> list[str]:
+def read_three_lines(told: Path) -> list[str]:
     """Wait until three lines are there."""
     end = time.monotonic() + 240
     while len(lines := told.read_text("utf-8").splitlines()) < 3:
@@ -531,14 +536,14 @@ def test_port_in_use_is_reported_in_one_line() -> None:
         _open_listening_socket("no.such.host.invalid", 0)
 
 
-def test_data_folder_with_undecodable_name(study: Study, tmp_path: Path) -> None:
+def test_data_folder_name_need_not_be_utf8(study: Study, tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     try:
         study.folder.rename(folder)
     except OSError:
         return  # a file system whose names are all text
     with Store(read_study(folder)) as store:
-        token, bundle, _ = store.open(opening(study, "PID1")).result()
+        token, bundle, _ = store.open(session_request(study, "PID1")).result()
         store.add_answers(token, answers_to(bundle["trials"])).result()
     assert len(read_study_data(read_study(folder)).choices) == 6
 

@@ -1,4 +1,4 @@
-"""Assignments, answers and the end of sessions are stored before they are reported.
+"""Test that assignments, answers and outcomes are stored before they are reported.
 
 Tests `contstim.experiment.store` and `contstim.experiment.sessions`.
 """
@@ -14,13 +14,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from client_messages import answer, answers_to, event, session_request
 from studies import ATTENTION, RECRUITER, add, edit
-from talking import answer, answers_to, event, opening
 
 from contstim.cli import main
-from contstim.errors import OutputError
+from contstim.errors import InputError, OutputError
 from contstim.experiment.messages import Consent, RequestError, SessionRequest
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
@@ -63,21 +64,21 @@ def groups_taken(store: Store) -> list[int]:
 def test_assignments_stay_balanced_until_the_study_is_full(store: Store, study: Study) -> None:
     seen = []
     for _ in range(4):
-        _, bundle, new = store.open(opening(study)).result()
+        _, bundle, new = store.open(session_request(study)).result()
         assert new
         seen.append(bundle["assignment"])
         taken = groups_taken(store)
         assert max(taken) - min(taken) <= 1
     assert sorted(seen) == [1, 2, 3, 4]
     with pytest.raises(RequestError, match="no place is free") as error:
-        store.open(opening(study)).result()
+        store.open(session_request(study)).result()
     assert error.value.status == 503
     # Who found no place leaves no trace, the recruiter's id included.
     assert rows(store, "SELECT count(*) FROM participants") == [(4,)]
 
 
 def test_consent_form_is_stored(store: Store, study: Study) -> None:
-    store.open(opening(study)).result()
+    store.open(session_request(study)).result()
     query = "SELECT consent_sha256, consent_version, text FROM sessions JOIN consents"
     assert rows(store, query) == [(study.consent_sha256, "1", study.consent_text)]
     for wrong in (Consent("2", study.consent_sha256), Consent("1", "0" * 64)):
@@ -86,27 +87,27 @@ def test_consent_form_is_stored(store: Store, study: Study) -> None:
 
 
 def test_repeated_request_finds_the_same_session(store: Store, study: Study) -> None:
-    token, first, _ = store.open(opening(study, "ABC")).result()
+    token, first, _ = store.open(session_request(study, "ABC")).result()
     store.add_answers(token, [answer(first["trials"][0]["trial"])]).result()
-    again, second, new = store.open(opening(study, "ABC")).result()
+    again, second, new = store.open(session_request(study, "ABC")).result()
     assert not new
     assert second["session"] == first["session"]
     assert [*second["answered"]] == [first["trials"][0]["trial"]]
     # Both tokens are good: the tab that was open before can still send what it holds.
     for one in (token, again):
         assert store.resume(one).result()["session"] == first["session"]
-    _, third, _ = store.open(opening(study, None, "request-1")).result()
-    _, fourth, new = store.open(opening(study, None, "request-1")).result()
+    _, third, _ = store.open(session_request(study, None, "request-1")).result()
+    _, fourth, new = store.open(session_request(study, None, "request-1")).result()
     assert not new
     assert third["session"] == fourth["session"] != first["session"]
     # A request is no way into the session of a recruiter's participant.
-    _, fifth, new = store.open(opening(study, "DEF", "request-1")).result()
+    _, fifth, new = store.open(session_request(study, "DEF", "request-1")).result()
     assert new
     assert fifth["session"] != third["session"]
 
 
-def test_repeated_and_conflicting_answers(store: Store, study: Study) -> None:
-    token, bundle, _ = store.open(opening(study)).result()
+def test_conflicting_answers_are_stored_and_marked(store: Store, study: Study) -> None:
+    token, bundle, _ = store.open(session_request(study)).result()
     trial = bundle["trials"][0]["trial"]
     one, two = answer(trial, 3), answer(trial, -1)
     assert store.add_answers(token, [one]).result().acknowledged == [one["id"]]
@@ -123,7 +124,7 @@ def test_repeated_and_conflicting_answers(store: Store, study: Study) -> None:
 
 
 def test_invalid_answer_does_not_block_others(store: Store, study: Study) -> None:
-    token, bundle, _ = store.open(opening(study)).result()
+    token, bundle, _ = store.open(session_request(study)).result()
     good = answer(bundle["trials"][1]["trial"])
     bad = answer("t999")
     found = store.add_answers(token, [bad, good, 7]).result()
@@ -135,7 +136,7 @@ def test_invalid_answer_does_not_block_others(store: Store, study: Study) -> Non
 
 
 def test_repeated_events_are_stored_once(store: Store, study: Study) -> None:
-    token, _, _ = store.open(opening(study)).result()
+    token, _, _ = store.open(session_request(study)).result()
     one = event("blur", detail={"width": 320})
     found = store.add_events(token, [one, one, event("party")]).result()
     assert found.acknowledged == [one["id"], one["id"]]
@@ -143,8 +144,8 @@ def test_repeated_events_are_stored_once(store: Store, study: Study) -> None:
     assert rows(store, "SELECT kind, detail FROM events") == [("blur", '{"width": 320}')]
 
 
-def test_too_many_answers_and_events_are_refused(store: Store, study: Study) -> None:
-    token, bundle, _ = store.open(opening(study)).result()
+def test_too_many_answers_and_events_are_rejected(store: Store, study: Study) -> None:
+    token, bundle, _ = store.open(session_request(study)).result()
     trial = bundle["trials"][0]["trial"]
     for _ in range(25):
         last = store.add_answers(token, [answer(trial) for _ in range(25)]).result()
@@ -158,7 +159,7 @@ def test_too_many_answers_and_events_are_refused(store: Store, study: Study) -> 
 
 
 def test_raw_log_is_append_only(store: Store, study: Study) -> None:
-    token, bundle, _ = store.open(opening(study)).result()
+    token, bundle, _ = store.open(session_request(study)).result()
     store.add_answers(token, answers_to(bundle["trials"])).result()
     store.add_events(token, [event()]).result()
     for table in ("answers", "events"):
@@ -167,10 +168,10 @@ def test_raw_log_is_append_only(store: Store, study: Study) -> None:
                 rows(store, statement)
 
 
-def test_finishing_a_session(study: Study) -> None:
+def test_finished_session_gets_its_completion_code(study: Study) -> None:
     study = add(study, RECRUITER)
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, "P")).result()
+        token, bundle, _ = store.open(session_request(study, "P")).result()
         trials = bundle["trials"]
         store.add_answers(token, answers_to(trials[:-2])).result()
         with pytest.raises(RequestError, match="answers are missing: 2$") as error:
@@ -189,14 +190,14 @@ def test_finishing_a_session(study: Study) -> None:
         assert store.finish(token).result() == done
         assert store.resume(token).result()["finished"] == "complete"
         with pytest.raises(RequestError, match="finished already") as error:
-            store.open(opening(study, "P")).result()
+            store.open(session_request(study, "P")).result()
         assert error.value.status == 409
 
 
 def test_failed_checks_can_end_a_session_immediately(study: Study) -> None:
     study = edit(add(study, ATTENTION), "end_immediately = false", "end_immediately = true")
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study)).result()
+        token, bundle, _ = store.open(session_request(study)).result()
         assert not store.add_answers(token, [answer("a1", 1)]).result().is_over
         reply = store.add_answers(token, [answer("n1", -1)]).result()  # the other check
         assert reply.to_json()["over"]
@@ -214,7 +215,7 @@ def test_materials_are_stored_once_per_version(study: Study) -> None:
     for title in ("A", "A", "B"):
         study = edit(study, study.study.title, title)
         with Store(study) as store:
-            store.open(opening(study)).result()
+            store.open(session_request(study)).result()
             found = rows(store, "SELECT sha256, content FROM materials")
     assert len(found) == 2
     sessions = rows(store, "SELECT materials FROM sessions ORDER BY started_at")
@@ -231,10 +232,12 @@ def test_materials_are_stored_once_per_version(study: Study) -> None:
 @pytest.mark.parametrize(
     ("choices", "outcome"), [((-1, 1), "complete"), ((1, -1), "failed_checks")]
 )
-def test_failed_attention_checks(study: Study, choices: tuple[int, int], outcome: str) -> None:
+def test_failed_attention_checks_determine_the_outcome(
+    study: Study, choices: tuple[int, int], outcome: str
+) -> None:
     study = add(study, ATTENTION + RECRUITER)
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study)).result()
+        token, bundle, _ = store.open(session_request(study)).result()
         own = study.design.trials[bundle["assignment"]]
         sent = [answer(trial.id) for trial in own if trial.kind == "choice"]
         sent += [answer("a1", choices[0]), answer("a2", choices[1])]
@@ -248,19 +251,19 @@ def test_failed_attention_checks(study: Study, choices: tuple[int, int], outcome
 def test_time_limit_is_measured_by_the_server(study: Study, clock: Clock) -> None:
     study = edit(study, "time_limit_minutes = 0", "time_limit_minutes = 90")
     with Store(study, clock=clock) as store:
-        token, bundle, _ = store.open(opening(study, "A")).result()
+        token, bundle, _ = store.open(session_request(study, "A")).result()
         assert bundle["settings"]["time_limit_s"] == 5400
         trials = bundle["trials"]
         clock.now += 5399
         # Coming back does not start the time again.
-        token, bundle, _ = store.open(opening(study, "A")).result()
+        token, bundle, _ = store.open(session_request(study, "A")).result()
         assert bundle["elapsed_s"] == 5399
         store.add_answers(token, answers_to(trials[:-1])).result()
         with pytest.raises(RequestError, match="answers are missing: 1$"):
             store.finish(token).result()
         clock.now += 2
         assert store.finish(token).result()["outcome"] == "time_limit"
-        late, bundle, _ = store.open(opening(study, "B")).result()
+        late, bundle, _ = store.open(session_request(study, "B")).result()
         clock.now += 5400 + 59
         store.add_answers(late, answers_to(bundle["trials"][:-1])).result()
         clock.now += 2
@@ -276,7 +279,7 @@ def test_abandoned_assignments_are_released_and_restored(
 ) -> None:
     tokens, assignments = [], []
     for name in "ABCD":
-        token, bundle, _ = store.open(opening(study, name)).result()
+        token, bundle, _ = store.open(session_request(study, name)).result()
         tokens.append(token)
         assignments.append(bundle["assignment"])
         clock.now += 1
@@ -287,7 +290,7 @@ def test_abandoned_assignments_are_released_and_restored(
     store.add_answers(tokens[2], [answer(done["trials"][0]["trial"])]).result()
     clock.now += 61 * 60
     # A and B have been silent for two hours, C for one, and D is done.
-    _, bundle, _ = store.open(opening(study, "E")).result()
+    _, bundle, _ = store.open(session_request(study, "E")).result()
     assert bundle["assignment"] in assignments[:2]
     states = {one["assignment"]: one["state"] for one in store.summary().result()["sessions"][1:]}
     left = ({*assignments[:2]} - {bundle["assignment"]}).pop()
@@ -302,7 +305,7 @@ def test_abandoned_assignments_are_released_and_restored(
     assert len(kept.acknowledged) == 6
     store.resume(tokens[2]).result()
     with pytest.raises(RequestError, match="no place"):
-        store.open(opening(study, "F")).result()
+        store.open(session_request(study, "F")).result()
     actions = Counter(a for (a,) in rows(store, "SELECT action FROM allocations"))
     assert actions == {"taken": 5, "released": 2, "returned": 1}
 
@@ -312,7 +315,7 @@ def test_longest_silent_session_is_released_if_none_is_free(
 ) -> None:
     people = {}
     for name in "ABCD":
-        token, bundle, _ = store.open(opening(study, name)).result()
+        token, bundle, _ = store.open(session_request(study, name)).result()
         people[name] = (token, bundle)
         clock.now += 1
     for name in "ABC":  # D has only consented
@@ -320,14 +323,14 @@ def test_longest_silent_session_is_released_if_none_is_free(
         store.add_answers(token, [answer(bundle["trials"][0]["trial"])]).result()
     clock.now += 60 * 4
     with pytest.raises(RequestError, match="no place"):
-        store.open(opening(study, "E")).result()
+        store.open(session_request(study, "E")).result()
     clock.now += 60 * 1
-    _, bundle, _ = store.open(opening(study, "E")).result()
+    _, bundle, _ = store.open(session_request(study, "E")).result()
     assert bundle["assignment"] == people["D"][1]["assignment"]
     clock.now += 60 * 4
     store.add_events(people["A"][0], [event()]).result()  # a sign of life
     clock.now += 60 * 1
-    _, bundle, _ = store.open(opening(study, "F")).result()
+    _, bundle, _ = store.open(session_request(study, "F")).result()
     assert bundle["assignment"] == people["B"][1]["assignment"]
     # Who comes back goes on, as one more of the group.
     token, bundle = people["B"]
@@ -339,15 +342,15 @@ def test_zero_minutes_disable_reassignment(study: Study, clock: Clock) -> None:
     study = edit(study, "reassign_after_minutes = 10", "reassign_after_minutes = 0")
     with Store(study, clock=clock) as store:
         for name in "ABCD":
-            store.open(opening(study, name)).result()
+            store.open(session_request(study, name)).result()
         clock.now += 60 * 119
         with pytest.raises(RequestError, match="no place"):
-            store.open(opening(study, "E")).result()
+            store.open(session_request(study, "E")).result()
 
 
 def test_data_survive_reopening(study: Study) -> None:
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, "A")).result()
+        token, bundle, _ = store.open(session_request(study, "A")).result()
         store.add_answers(token, answers_to(bundle["trials"][:3])).result()
         store.count("declined").result()
     with Store(study) as store:
@@ -381,7 +384,7 @@ def test_failing_report_does_not_stop_the_writer(study: Study) -> None:
 def test_moved_data_file_refuses_writes_until_it_is_back(study: Study) -> None:
     said: list[str] = []
     with Store(study, report=said.append) as store:
-        token, bundle, _ = store.open(opening(study, "A")).result()
+        token, bundle, _ = store.open(session_request(study, "A")).result()
         one, two = (answer(trial["trial"]) for trial in bundle["trials"][:2])
         away = store.path.with_name("away.sqlite3")
         store.path.rename(away)
@@ -409,7 +412,7 @@ def test_removed_wal_file_refuses_writes_until_restart(
     study: Study,
 ) -> None:
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study, "A")).result()
+        token, bundle, _ = store.open(session_request(study, "A")).result()
         one, two = (answer(trial["trial"]) for trial in bundle["trials"][:2])
         store.add_answers(token, [one]).result()
         log = store.path.with_name(f"{store.path.name}-wal")
@@ -420,7 +423,7 @@ def test_removed_wal_file_refuses_writes_until_restart(
         assert rows(store, "SELECT answer FROM answers") == [(one["id"],)]
 
 
-def test_second_server_of_a_study_is_refused(
+def test_second_server_of_a_study_is_rejected(
     study: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = study.folder / "collected.sqlite3"
@@ -434,7 +437,7 @@ def test_second_server_of_a_study_is_refused(
             "wait for it, or end it first\n",
             capsys.readouterr().err,
         )
-        store.open(opening(study, "A")).result()  # the first goes on
+        store.open(session_request(study, "A")).result()  # the first goes on
         Store(study, study.folder / "pilot.sqlite3").close()
     Store(study).close()
 
@@ -450,3 +453,11 @@ def test_killed_server_does_not_block_the_next(study: Study) -> None:
     command = [sys.executable, "-c", code, str(study.folder)]
     assert subprocess.run(command, check=False).returncode == -9
     Store(study).close()
+
+
+def test_lock_follows_symbolic_links(study: Study, tmp_path: Path) -> None:
+    link = tmp_path / "link.sqlite3"
+    with Store(study) as store:
+        os.symlink(store.path, link)
+        with pytest.raises(InputError, match="is held by process"):
+            Store(study, link)

@@ -1,4 +1,4 @@
-"""Study folders are read back as written, and errors name their place in one line.
+"""Test that study folders are read back as written, and errors in them.
 
 Tests `contstim.experiment.study`, `contstim.experiment.scaffold`, `contstim.experiment.options`,
 `contstim.experiment.recruitment`, `contstim.experiment.trials`, `contstim.experiment.bundles`.
@@ -82,7 +82,7 @@ def test_positions_of_breaks(study: Study) -> None:
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_ratings_by_side(side: str) -> None:
+def test_ratings_depend_on_the_side_of_sentence_1(side: str) -> None:
     shown = make_presentation(TrialOptions())
     found = [shown.choice_to_rating(choice, side) for choice in (-3, -2, -1, 1, 2, 3)]
     assert found == sorted(found, reverse=side == "right")
@@ -191,7 +191,7 @@ def test_no_completion_code_without_a_recruiter(study: Study) -> None:
         ("[study]", "study", "cannot read .*study.toml as TOML"),
     ],
 )
-def test_errors_in_study_toml(study: Study, old: str, new: str, message: str) -> None:
+def test_errors_in_study_toml_are_reported(study: Study, old: str, new: str, message: str) -> None:
     with pytest.raises(InputError, match=message) as error:
         edit(study, old, new)
     assert "\n" not in str(error.value)
@@ -216,7 +216,7 @@ def test_errors_in_study_toml(study: Study, old: str, new: str, message: str) ->
         ),
     ],
 )
-def test_errors_in_optional_tables(study: Study, text: str, message: str) -> None:
+def test_errors_in_optional_tables_are_reported(study: Study, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         add(study, text)
 
@@ -241,7 +241,7 @@ def test_errors_in_optional_tables(study: Study, text: str, message: str) -> Non
         (lambda t: t.assign(sentence_1="x" * 3000), "row 1: sentence_1 is 'xxx"),
     ],
 )  # fmt: skip
-def test_errors_in_rows_of_trials(
+def test_errors_in_rows_of_trials_are_reported(
     study: Study, trials: pd.DataFrame, change: Callable[[pd.DataFrame], pd.DataFrame], message: str
 ) -> None:
     path = study.folder / "trials.csv"
@@ -251,7 +251,7 @@ def test_errors_in_rows_of_trials(
     assert str(path) in str(error.value)
 
 
-def test_errors_in_the_format_of_trials(tmp_path: Path) -> None:
+def test_errors_in_the_format_of_trials_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,a\n1,2\n", "utf-8")
     with pytest.raises(InputError, match="two columns 'a'"):
@@ -264,7 +264,7 @@ def test_errors_in_the_format_of_trials(tmp_path: Path) -> None:
         read_design(path)
 
 
-def test_translated_texts(tmp_path: Path) -> None:
+def test_translated_texts_are_read_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "texts.toml"
     path.write_text('continue_button = "Weiter"\nprogress = "{number} von {total}"\n', "utf-8")
     texts = read_texts(path, make_presentation(TrialOptions()))
@@ -290,7 +290,7 @@ def test_default_texts_are_valid(tmp_path: Path) -> None:
     assert read_texts(path, make_presentation(TrialOptions())) == read_default_texts()
 
 
-def test_command_line_of_a_new_study(
+def test_commands_create_and_check_a_study(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = str(study.folder / "trials.csv")
@@ -335,7 +335,7 @@ def test_study_folder_is_written_atomically(
     assert Path.cwd().samefile(tmp_path / "study")
 
 
-def test_preset_golan2023(
+def test_golan2023_preset_has_the_published_settings(
     trials: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trials.to_csv(tmp_path / "t.csv", index=False)
@@ -357,7 +357,7 @@ def test_preset_golan2023(
         create_study(tmp_path / "other", tmp_path / "t.csv", "golan")
 
 
-def test_redirect_urls() -> None:
+def test_redirect_urls_follow_the_recruiter() -> None:
     sona = Recruiter(
         name="sona",
         participant="id",
@@ -421,7 +421,7 @@ def test_redirect_urls() -> None:
         ),
     ],
 )
-def test_invalid_questions(study: Study, text: str, message: str) -> None:
+def test_invalid_questions_are_rejected(study: Study, text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         add(study, f"[[questions]]\n{text}\n")
 
@@ -447,7 +447,7 @@ def test_bundled_translations_are_complete(
         assert text.strip() != english[key] or key in ("progress", "question_no"), key
 
 
-def test_a_folder_of_files_is_written_wherever_one_stands(
+def test_write_folder_works_from_any_working_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contents = {"a": b"1", "below/b": b"2"}

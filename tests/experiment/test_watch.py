@@ -1,4 +1,4 @@
-"""`contstim watch`, and `evaluate --plan` with an adaptive plan.
+"""Test `contstim watch`, and `evaluate --plan` with an adaptive plan.
 
 Tests `contstim.experiment.commands.watch` and `contstim.experiment.commands.watch_loop`.
 """
@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from adaptive_studies import make_adaptive
+from client_messages import answer, answers_to, session_request
 from scipy.special import expit
-from talking import answer, answers_to, opening
 
 from contstim.cli import main
 from contstim.experiment.schema import DATA_FILE, PILOT_FILE
@@ -53,7 +53,7 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_watch_says_three_things(files, capsys):
+def test_watch_reports_posterior_fit_and_conclusion(files, capsys):
     assert main(["watch", "choices.csv", "--scores", "scores.csv"]) == 0
     out = capsys.readouterr().out
     assert "288 answers of 24 participants" in out
@@ -63,7 +63,7 @@ def test_watch_says_three_things(files, capsys):
     assert "could have stopped after" in out
 
 
-def test_the_lower_score_is_the_better_where_the_table_says_so(files, capsys):
+def test_watch_negates_lower_is_better_scores(files, capsys):
     scores = pd.read_csv("scores.csv")
     long = scores.melt("sentence", var_name="model", value_name="log_prob")
     good = long["model"] == "good"
@@ -79,7 +79,7 @@ def test_the_lower_score_is_the_better_where_the_table_says_so(files, capsys):
     assert capsys.readouterr().out == plain
 
 
-def test_blinded_says_nothing_else(files, capsys):
+def test_blinded_watch_prints_only_stop_or_continue(files, capsys):
     assert main(["watch", "choices.csv", "--scores", "scores.csv", "--blinded"]) == 0
     assert capsys.readouterr().out == "stop\n"
     plan = ["--scores", "scores.csv", "--plan", "plan.toml", "--blinded"]
@@ -87,7 +87,7 @@ def test_blinded_says_nothing_else(files, capsys):
     assert capsys.readouterr().out in ("continue\n", "stop\n")
 
 
-def test_watching_ends_when_the_study_may_stop(files, capsys, monkeypatch):
+def test_watch_ends_when_the_study_may_stop(files, capsys, monkeypatch):
     table = pd.read_csv("choices.csv")
     table.iloc[:60].to_csv("arriving.csv", index=False)
 
@@ -101,7 +101,7 @@ def test_watching_ends_when_the_study_may_stop(files, capsys, monkeypatch):
     assert capsys.readouterr().out == "continue\nstop\n"
 
 
-def test_watching_waits_for_the_first_answer(files, capsys, monkeypatch):
+def test_watch_waits_for_the_first_answer(files, capsys, monkeypatch):
     table = pd.read_csv("choices.csv")
     table["condition"] = np.where(table["trial"] == 1, "catch", "test")
     states = [table.iloc[:0], table.iloc[:1], table]
@@ -126,7 +126,7 @@ def test_watching_waits_for_the_first_answer(files, capsys, monkeypatch):
     ]
 
 
-def test_watching_waits_for_a_study_that_was_not_begun(tmp_path, capsys, monkeypatch):
+def test_watch_waits_for_a_study_without_data(tmp_path, capsys, monkeypatch):
     study = make_adaptive(tmp_path)
 
     def wait(seconds):
@@ -149,12 +149,12 @@ def test_watching_waits_for_a_study_that_was_not_begun(tmp_path, capsys, monkeyp
         (["--scores", "scores.csv", "--plan", "none.toml"], "none.toml"),
     ],
 )
-def test_what_no_answer_mends_is_not_waited_for(files, capsys, given, message):
+def test_watch_fails_at_once_on_missing_inputs(files, capsys, given, message):
     assert main(["watch", "none.csv", "--every", "5", *given]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_deviations_of_the_data_from_the_plan_are_listed(files, capsys):
+def test_watch_lists_deviations_from_the_plan(files, capsys):
     given = ["choices.csv", "--scores", "scores.csv", "--plan", "plan.toml"]
     assert main(["watch", *given]) == 0
     out = capsys.readouterr().out
@@ -177,16 +177,16 @@ def test_deviations_of_the_data_from_the_plan_are_listed(files, capsys):
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused(files, capsys, command, message):
+def test_watch_rejects_missing_scores_and_wrong_options(files, capsys, command, message):
     assert main(command) == 2
     assert message in capsys.readouterr().err
 
 
-def test_an_adaptive_studys_folder_has_scores_and_plan(tmp_path, capsys):
+def test_watch_reads_an_adaptive_study_folder(tmp_path, capsys):
     study = make_adaptive(tmp_path)
     with Store(study) as store:
         for name in ("Ada", "Bo"):
-            token, *_ = store.open(opening(study, name)).result()
+            token, *_ = store.open(session_request(study, name)).result()
             store.add_answers(token, [answer("p1")]).result()
             trials = store.next_trials(token, 0).result()["trials"]
             store.add_answers(token, answers_to(trials)).result()
@@ -204,8 +204,6 @@ def test_an_adaptive_studys_folder_has_scores_and_plan(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("seconds", ["5e-324", "0.9", "nan"])
-def test_a_study_is_not_read_without_a_pause(
-    seconds: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_watch_rejects_invalid_intervals(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", "choices.csv", "--every", seconds]) == 2
     assert "is not a finite number from 1 to 1e+06" in capsys.readouterr().err

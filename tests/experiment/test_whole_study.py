@@ -1,4 +1,4 @@
-"""From a pilot's data to a report without a departure, each step by its command."""
+"""Test a study from pilot data to the report by its commands."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pandas as pd
 import pytest
+from client_messages import answer, consent
 from hosts import Server
-from talking import answer, consent
 from whole_study import (
     choose,
     evaluate_study,
     plan_study,
     play_until_closed,
-    scores_of,
+    read_scores,
     watch_study,
 )
 
@@ -73,9 +73,9 @@ def take_part(server: Served, study: Study, scores: pd.Series, rng: np.random.Ge
 
 
 @pytest.mark.parametrize("policy", ["information", "fixed"])
-def test_from_pilot_to_report(policy: str, tmp_path: Path) -> None:
+def test_study_runs_from_pilot_to_report(policy: str, tmp_path: Path) -> None:
     study = plan_study(tmp_path, policy, trials=6)
-    scores, rng = scores_of(tmp_path), np.random.default_rng(1)
+    scores, rng = read_scores(tmp_path), np.random.default_rng(1)
     registered = (tmp_path / "preregistration.md").read_text("utf-8")
     assert registered.startswith("# Fixed study" if policy == "fixed" else "# Adaptive study")
     server = Served(study.folder)

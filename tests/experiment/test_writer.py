@@ -1,4 +1,4 @@
-"""The writer: whatever a job or a commit raises, everybody is answered and it goes on."""
+"""Test that the writer survives failing jobs and commits."""
 
 import sqlite3
 from concurrent.futures import Future
@@ -11,7 +11,7 @@ from contstim.experiment.schema import connect
 from contstim.experiment.writer import Writer
 
 
-def test_jobs_share_commits_and_fail_alone(tmp_path: Path) -> None:
+def test_jobs_share_commits_and_fail_separately(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite3"
     commits: list[str] = []
     gate: Future[None] = Future()
@@ -52,7 +52,7 @@ def test_jobs_share_commits_and_fail_alone(tmp_path: Path) -> None:
         writer.submit(bad)
 
 
-def test_a_failed_commit_is_told_to_everyone_it_held(tmp_path: Path) -> None:
+def test_failed_commits_raise_in_their_jobs(tmp_path: Path) -> None:
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(tmp_path / "x.sqlite3", isolation_level=None)
         connection.execute("PRAGMA foreign_keys = ON")
@@ -69,7 +69,7 @@ def test_a_failed_commit_is_told_to_everyone_it_held(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_whatever_ends_a_job_or_a_commit_the_writer_goes_on(
+def test_writer_survives_failing_jobs_and_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = Writer(lambda: connect(tmp_path / "x.sqlite3"))
@@ -90,7 +90,7 @@ def test_whatever_ends_a_job_or_a_commit_the_writer_goes_on(
     writer.close()
 
 
-def test_what_is_removed_while_a_commit_is_made_is_not_acknowledged(tmp_path: Path) -> None:
+def test_removed_data_file_fails_the_commit(tmp_path: Path) -> None:
     path = tmp_path / "data.sqlite3"
     writer = Writer(lambda: connect(path))
     writer.submit(lambda c: c.execute("CREATE TABLE t (x)") and None).result()

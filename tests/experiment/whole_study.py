@@ -1,4 +1,4 @@
-"""A study from a pilot's data to its report, by the commands that a lab gives."""
+"""A study from pilot data to its report, by the commands of a lab."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ participants = {people}
 """
 
 
-def give(*words: object) -> None:
+def run_command(*words: object) -> None:
     """Give a command, which must go through."""
     assert main([str(word) for word in words]) == 0
 
@@ -43,17 +43,17 @@ def plan_study(folder: Path, policy: str, trials: int) -> Study:
     at = {name: folder / f"{name}.csv" for name in ("scores", "pairs", "few", "trials", "pilot")}
     (folder / "natural.txt").write_text("\n".join(pool()) + "\n", "utf-8")
     specs = [word for model in MODELS for word in ("--model", model)]
-    give("score", folder / "natural.txt", *specs, "--out", at["scores"])
-    give("select", "set", at["scores"], "--n", 120, "--out", at["pairs"])
+    run_command("score", folder / "natural.txt", *specs, "--out", at["scores"])
+    run_command("select", "set", at["scores"], "--n", 120, "--out", at["pairs"])
     pd.read_csv(at["pairs"]).head(24).to_csv(at["few"], index=False)
 
     design = ["--groups", 1, "--participants", 8, "--catch", 2]
-    give("design", "trials", "--natural", at["few"], *design, "--out", at["trials"])
+    run_command("design", "trials", "--natural", at["few"], *design, "--out", at["trials"])
     follow = ["--follow", MODELS[1], "--noise", 0.5]
-    give("design", "simulate", at["trials"], *follow, "--out", at["pilot"])
+    run_command("design", "simulate", at["trials"], *follow, "--out", at["pilot"])
     like = ["--pilot-choices", at["pilot"], "--scores", at["scores"], "--trials-each", trials]
     table = folder / "power.csv"
-    give("design", "power", *like, "--simulations", 100, "--out", table)
+    run_command("design", "power", *like, "--simulations", 100, "--out", table)
     power = pd.read_csv(table).query("measure == 'accuracy' and power >= 0.8")
     people = int(power["n_participants"].min())
 
@@ -62,10 +62,12 @@ def plan_study(folder: Path, policy: str, trials: int) -> Study:
     words = {"policy": policy, "trials": trials, "analyses": analyses, "people": people}
     plan.write_text(PLAN.format(**words), "utf-8")
     of_plan = ["--scores", at["scores"], "--plan", plan]
-    give("preregister", plan, "--out", folder / "preregistration.md")
-    give("experiment", "new", folder / "study", "--pairs", at["pairs"], *of_plan, "--catch", 1)
+    run_command("preregister", plan, "--out", folder / "preregistration.md")
+    run_command(
+        "experiment", "new", folder / "study", "--pairs", at["pairs"], *of_plan, "--catch", 1
+    )
     (folder / "study/consent.md").write_text("# About\n\nTaking part is voluntary.\n", "utf-8")
-    give("experiment", "check", folder / "study")
+    run_command("experiment", "check", folder / "study")
     return read_study(folder / "study")
 
 
@@ -74,13 +76,13 @@ def choose(scores: pd.Series, left: str, right: str) -> int:
     return 6 if scores.get(right, float("-inf")) > scores.get(left, float("-inf")) else 1
 
 
-def scores_of(folder: Path) -> pd.Series:
+def read_scores(folder: Path) -> pd.Series:
     """Return the log-probabilities that people follow, by sentence."""
     table = pd.read_csv(folder / "scores.csv").query("model == @MODELS[1]")
     return table.set_index("sentence")["log_prob"]
 
 
-def closing(study: Study) -> list[str]:
+def closing_reasons(study: Study) -> list[str]:
     """Return by which verdicts the study was closed."""
     moves = read_study_data(study).allocations
     return moves.loc[moves["action"] == "closed", "reason"].tolist()
@@ -95,24 +97,24 @@ def play_until_closed(study: Study, take_part: Callable[[], str]) -> str:
         assert take_part() != "over"
         said = io.StringIO()
         with redirect_stdout(said):
-            give("watch", study.folder, "--blinded")
+            run_command("watch", study.folder, "--blinded")
         if said.getvalue() == "stop\n":
             break
-        assert not closing(study)
+        assert not closing_reasons(study)
     end = time.monotonic() + 120
-    while not closing(study):  # the server looks beside what it does for people
+    while not closing_reasons(study):  # the server looks beside what it does for people
         assert time.monotonic() < end, "the study is not closed"
         time.sleep(0.1)
     assert take_part() == "over"
-    (why,) = closing(study)
+    (why,) = closing_reasons(study)
     return why.removeprefix("by its rule: ")
 
 
 def evaluate_study(folder: Path) -> tuple[str, list[str]]:
     """Export and evaluate; return the page, and the deviations that it lists."""
-    give("experiment", "export", folder / "study", "--out", folder / "collected")
+    run_command("experiment", "export", folder / "study", "--out", folder / "collected")
     given = ["--scores", folder / "scores.csv", "--plan", folder / "plan.toml"]
-    give("evaluate", folder / "collected/choices.csv", *given, "--out", folder / "results")
+    run_command("evaluate", folder / "collected/choices.csv", *given, "--out", folder / "results")
     page = (folder / "results/report.html").read_text("utf-8")
     _, _, after = page.partition("Deviations from the analysis plan</h2>")
     return page, re.findall(r"<li>(.*?)</li>", after.partition("<h2")[0])
@@ -122,5 +124,5 @@ def watch_study(folder: Path, plan: str = "plan.toml") -> str:
     """Return what `contstim watch` says of the study by a plan."""
     said = io.StringIO()
     with redirect_stdout(said):
-        give("watch", folder / "study", "--plan", folder / plan)
+        run_command("watch", folder / "study", "--plan", folder / plan)
     return said.getvalue()

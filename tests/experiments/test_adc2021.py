@@ -1,4 +1,4 @@
-"""The tables of the Acceptability Delta Criterion, and a small study of training orders."""
+"""Test the tables of the Acceptability Delta Criterion and the study of training orders."""
 
 from __future__ import annotations
 

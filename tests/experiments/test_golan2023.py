@@ -1,4 +1,4 @@
-"""The study of Golan et al. (2023): the nine models of hub.toml, and similarity of word vectors.
+"""Test the study of Golan et al. (2023): models of hub.toml and word-vector similarity.
 
 Tests `contstim.models.hf.options`.
 """

@@ -1,4 +1,4 @@
-"""The guided search of Golan et al. (2023): regression, first proposal and constraints."""
+"""Test the guided search of Golan et al. (2023)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The study of metrics on data and models of the test's own."""
+"""Test the study of Kauf and Ivanova (2023) on small models and data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The study of Salazar et al. (2020) on made-up data, against independent computations."""
+"""Test the study of Salazar et al. (2020) against independent computations."""
 
 from __future__ import annotations
 

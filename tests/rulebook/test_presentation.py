@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from adaptive_studies import PLAN, write_tables
+from client_messages import answer, consent, session_request
 from starlette.testclient import TestClient
 from studies import make_trials
-from talking import answer, consent, opening
 
 from contstim.errors import InputError
 from contstim.experiment.adaptive import create_adaptive_study
@@ -96,7 +96,7 @@ def test_its_pairs_are_chosen_by_the_answers(coins: Study, tmp_path: Path) -> No
     pool, scores = write_tables(tmp_path)
     study = create_adaptive_study(tmp_path / "duel", pool, scores, PLAN, 2, presentation="coins")
     with Store(study) as store:
-        token, bundle, _ = store.open(opening(study)).result()
+        token, bundle, _ = store.open(session_request(study)).result()
         trials, last = bundle["practice"], 0
         while trials:
             sent = [answer(trial["trial"], 4) for trial in trials]

@@ -1,3 +1,5 @@
+"""Test bootstrap resamples and their percentile intervals."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +18,7 @@ from contstim.evaluation.subset import Subset
 from contstim.evaluation.trials import TrialData
 
 
-def study(right, groups=None):
+def make_data(right, groups=None):
     """Choices on forced trials: right[i, p] says whether i chose what the model prefers."""
     n_people, n_pairs = right.shape
     i, p = np.divmod(np.arange(right.size), n_pairs)
@@ -56,13 +58,13 @@ def logistic(x):
         (("group",), 0.5, 1.0, 1000, 1000),
     ],
 )
-def test_coverage_is_nominal(levels, sd_people, sd_pairs, n_runs, n_draws):
+def test_bootstrap_coverage_is_nominal(levels, sd_people, sd_pairs, n_runs, n_draws):
     rng = np.random.default_rng(11)
     n_people, n_pairs = 24, 30
     wide = rng.normal(size=(400_000, 2))
     truth = logistic(0.5 + sd_people * wide[:, 0] + sd_pairs * wide[:, 1]).mean()
     groups = np.arange(n_people) % 12 if "group" in levels else None
-    frame = study(np.ones((n_people, n_pairs), dtype=bool), groups)
+    frame = make_data(np.ones((n_people, n_pairs), dtype=bool), groups)
     hits = 0
     for run in range(n_runs):
         people = sd_people * rng.normal(size=(n_people, 1))
@@ -79,13 +81,13 @@ def test_coverage_is_nominal(levels, sd_people, sd_pairs, n_runs, n_draws):
 
 def test_default_levels_follow_the_design():
     right = np.ones((12, 5), dtype=bool)
-    assert default_levels(study(right)) == ("participant", "pair")
-    assert default_levels(study(right, np.arange(12) % 6)) == ("group",)
-    assert default_levels(study(right, np.arange(12) % 4)) == ("participant", "pair")
+    assert default_levels(make_data(right)) == ("participant", "pair")
+    assert default_levels(make_data(right, np.arange(12) % 6)) == ("group",)
+    assert default_levels(make_data(right, np.arange(12) % 4)) == ("participant", "pair")
 
 
-def test_counts_of_resamples():
-    data = study(np.ones((6, 5), dtype=bool), np.arange(6) % 3)
+def test_bootstrap_counts_sum_to_the_sample_size():
+    data = make_data(np.ones((6, 5), dtype=bool), np.arange(6) % 3)
     draws = draw_resamples(data, ("group", "participant", "pair"), 50, 0)
     assert draws.participants.sum(axis=1).tolist() == [6] * 50
     assert draws.pairs.sum(axis=1).tolist() == [15] * 50
@@ -94,7 +96,7 @@ def test_counts_of_resamples():
     assert (within[:, :3] + within[:, 3:] == 2).all()  # two participants in each of three groups
 
 
-def test_interval_of_a_mean_is_as_wide_as_students():
+def test_percentile_interval_is_as_wide_as_the_t_interval():
     rng = np.random.default_rng(5)
     x = rng.normal(size=8)
     samples = rng.choice(x, size=(200_000, 8)).mean(axis=1)[:, None]

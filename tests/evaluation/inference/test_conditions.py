@@ -1,8 +1,8 @@
-"""Differences between conditions against mean squares, t tests and simulation."""
+"""Test differences between conditions against mean squares, t tests and simulation."""
 
 import numpy as np
 import pytest
-from crossed_designs import crossed, drawn
+from crossed_designs import crossed, draw_cells
 from scipy.stats import ttest_1samp, ttest_ind
 
 from contstim.evaluation.inference.conditions import estimate_contrast
@@ -25,7 +25,7 @@ def two_conditions(
         designs[1] = CrossedDesign(designs[1].participant, designs[1].item + k)
     both = rng.normal(size=2 * k)
     cells = [
-        drawn(crossed(n, k), rng, 0.7, 0.6) + both[design.item] + own
+        draw_cells(crossed(n, k), rng, 0.7, 0.6) + both[design.item] + own
         for own, design in enumerate(designs)
     ]
     person = np.append(designs[0].participant, designs[1].participant + n)
@@ -82,7 +82,7 @@ def contrast(first, second, person, item, item_effects="random"):
     return estimate_contrast(*conditions, CrossedDesign(person, item), item_effects)
 
 
-def contrast_in(
+def contrast_conditions(
     person: np.ndarray, item: np.ndarray, condition: np.ndarray, x: np.ndarray
 ) -> MeanEstimate:
     where = [np.flatnonzero(condition == level) for level in (0, 1)]
@@ -93,7 +93,7 @@ def contrast_in(
 def test_latin_square_has_the_variance_within_lists() -> None:
     n, k = 8, 10
     person, item, condition, x = latin_square(n, k, np.random.default_rng(3))
-    result = contrast_in(person, item, condition, x)
+    result = contrast_conditions(person, item, condition, x)
     signed = (1 - 2 * condition.reshape(n, k)) * x.reshape(n, k)
     of_people, of_items = signed.mean(axis=1) * 2, signed.mean(axis=0) * 2
     within = [
@@ -112,11 +112,11 @@ def test_latin_square_has_the_variance_within_lists() -> None:
     # What people and items have in common in both conditions is neither here nor there.
     rng = np.random.default_rng(4)
     common = 5 * rng.normal(size=n)[person] + 5 * rng.normal(size=k)[item]
-    other = contrast_in(person, item, condition, x + common)
+    other = contrast_conditions(person, item, condition, x + common)
     assert [other.value, other.stderr, other.df, *other.interval()] == pytest.approx(
         [result.value, result.stderr, result.df, *result.interval()]
     )
-    alike = contrast_in(person, item, condition, common)
+    alike = contrast_conditions(person, item, condition, common)
     assert alike.stderr == pytest.approx(0, abs=1e-12)
 
 
@@ -130,7 +130,7 @@ def test_latin_square_with_missing_choices():
     for _ in range(400):
         x = 6 * rng.normal(size=k)[item] + rng.normal(size=(n, 2))[person, condition]
         x += rng.normal(size=(k, 2))[item, condition] + rng.normal(size=len(item))
-        result = contrast_in(person, item, condition, x)
+        result = contrast_conditions(person, item, condition, x)
         values.append(result.value)
         squares.append(result.stderr**2)
     assert np.mean(squares) == pytest.approx(np.var(values), rel=0.2)
@@ -142,7 +142,7 @@ def test_random_assignment_to_conditions_is_conservative():
     person, item, _, _ = latin_square(n, k, rng)
     condition = np.concatenate([rng.permutation(np.arange(k) % 2) for _ in range(n)])
     p = [
-        contrast_in(
+        contrast_conditions(
             person, item, condition, 3 * rng.normal(size=k)[item] + rng.normal(size=n * k)
         ).p_value()
         for _ in range(400)
@@ -156,7 +156,7 @@ def test_latin_square_with_unequal_item_weights() -> None:
     person, item, condition, _ = latin_square(n, k, rng)
     values, said = [], []
     for _ in range(200):
-        result = contrast_in(person, item, condition, rng.normal(size=k)[item])
+        result = contrast_conditions(person, item, condition, rng.normal(size=k)[item])
         values.append(result.value)
         said.append(result.stderr**2)
     assert np.mean(said) == pytest.approx(np.var(values), rel=0.25)
@@ -171,7 +171,7 @@ def test_few_items_in_both_conditions(linked: int) -> None:
     values, said, df = [], [], []
     for _ in range(200):
         x = rng.normal(size=k)[item] + rng.normal(size=n * k)
-        result = contrast_in(person, item, condition, x)
+        result = contrast_conditions(person, item, condition, x)
         values.append(result.value)
         said.append(result.stderr**2)
         df.append(result.df)
@@ -186,12 +186,15 @@ def test_saturated_latin_square_has_no_standard_error() -> None:
     person = np.repeat(np.arange(n), 2)
     condition = np.tile([0, 1], n)
     item = (person + condition) % n
-    p = [contrast_in(person, item, condition, rng.normal(size=2 * n)).p_value() for _ in range(200)]
+    p = [
+        contrast_conditions(person, item, condition, rng.normal(size=2 * n)).p_value()
+        for _ in range(200)
+    ]
     assert np.mean(np.array(p) < 0.05) < 0.1
 
 
 @pytest.mark.parametrize("common", [0, 12])
-def test_models_with_different_items_in_a_latin_square(common: int) -> None:
+def test_latin_square_with_different_items_per_model(common: int) -> None:
     """Two models, each with numbers for a part of the items alone."""
     rng = np.random.default_rng(9)
     n, k = 20, 36

@@ -1,4 +1,4 @@
-"""What the default evaluation may never say, over studies drawn at random."""
+"""Test the consistency of default evaluations on simulated studies."""
 
 import itertools
 
@@ -18,7 +18,7 @@ from contstim.evaluation.summary import summarize
 ALL = (Analysis("all"),)
 
 
-def drawn(seed, share=1.0):
+def simulate_study(seed, share=1.0):
     """A study of four models: two good ones, a copy of the first, and one without use."""
     rng = np.random.default_rng(seed)
     n, p = int(rng.integers(4, 15)), int(rng.integers(4, 30))
@@ -47,10 +47,10 @@ def drawn(seed, share=1.0):
 
 @pytest.mark.parametrize("share", [1.0, 0.6])
 @pytest.mark.parametrize("items", ["random", "fixed"])
-def test_a_p_value_never_contradicts_its_interval(share, items):
+def test_p_values_agree_with_their_intervals(share, items):
     significant = 0
     for seed in range(12):
-        found = evaluate(*drawn(seed, share), analyses=ALL, items=items)
+        found = evaluate(*simulate_study(seed, share), analyses=ALL, items=items)
         table = found.comparisons
         without_zero = (table["ci_low"] > 0) | (table["ci_high"] < 0)
         assert ((table["p"] < 0.05) == without_zero).all()
@@ -66,15 +66,15 @@ def test_a_p_value_never_contradicts_its_interval(share, items):
 
 def test_models_with_the_same_predictions_are_indistinguishable():
     for seed in range(12):
-        table = evaluate(*drawn(seed), analyses=ALL).comparisons
+        table = evaluate(*simulate_study(seed), analyses=ALL).comparisons
         same = table[(table["model_1"] == "good") & (table["model_2"] == "copy")]
         assert (same["difference"] == 0).all()
         assert (same["p"] == 1).all()
         assert (same["conclusion"] == "indistinguishable").all()
 
 
-def test_what_could_not_be_tested_is_said_to_be_so():
-    choices, scores = drawn(0)
+def test_summary_states_untested_comparisons():
+    choices, scores = simulate_study(0)
     choices = choices[choices["participant"] < 2]
     found = evaluate(
         *(choices, scores[["sentence", "good", "noise"]]), analyses=ALL, measures=("accuracy",)
@@ -83,7 +83,7 @@ def test_what_could_not_be_tested_is_said_to_be_so():
     assert "good is not tested against noise (difference 0." in summarize(found)[1]
 
 
-def test_a_mixed_model_of_another_library_finds_the_same():
+def test_crossed_estimate_equals_statsmodels_mixed_model():
     """REML of statsmodels, crossed random intercepts; with full tables both are exact."""
     rng = np.random.default_rng(3)
     n, p = 12, 15
@@ -107,7 +107,7 @@ def test_a_mixed_model_of_another_library_finds_the_same():
 @pytest.fixture
 def by_native():
     """Choices on one set of pairs of natives, who follow one model, and of others, who do not."""
-    choices, scores = drawn(3)
+    choices, scores = simulate_study(3)
     natives = choices.assign(native="yes")
     rng = np.random.default_rng(4)
     others = choices.assign(native="no", participant=choices["participant"] + 100)
@@ -151,7 +151,7 @@ def test_conditions_of_participants_are_analysed_and_compared(by_native):
     np.testing.assert_allclose(turned["p"], table["p"])
 
 
-def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
+def test_headline_option_lists_its_analysis_first(by_native, tmp_path):
     result = evaluate(*by_native, condition="native", headline="all, native no")
     assert result.models["analysis"].iloc[0] == "all, native no"
     page = result.report(tmp_path).read_text("utf-8")
@@ -188,7 +188,7 @@ def test_the_headline_is_the_analysis_asked_for(by_native, tmp_path):
         ),
     ],
 )
-def test_columns_that_are_no_factor(by_native, values, options, message):
+def test_invalid_condition_columns_are_rejected(by_native, values, options, message):
     choices, scores = by_native
     numbers = choices.assign(trial=range(len(choices)))
     choices = choices.assign(native=numbers.get(values, values))
@@ -197,7 +197,7 @@ def test_columns_that_are_no_factor(by_native, values, options, message):
     assert message in str(error.value)
 
 
-def test_factors_of_pairs_are_analysed_and_compared_within_people(by_native):
+def test_factors_of_pairs_are_compared_within_participants(by_native):
     choices, scores = by_native
     number = choices["sentence_1"].str.removeprefix("first ").astype(int)
     choices["length"] = np.where(number % 2, "long", "short")
@@ -241,7 +241,7 @@ def test_factors_of_pairs_are_analysed_and_compared_within_people(by_native):
     assert "all, length short, tense past" not in set(models["analysis"])
 
 
-def test_pseudo_items_against_a_sample_that_contains_them() -> None:
+def test_pseudo_items_equal_an_extended_sample() -> None:
     rng = np.random.default_rng(9)
     differences = np.where(rng.random(200) < 0.1, -rng.random(200), 0.0)
     gap = MeanEstimate(differences.mean(), differences.std(ddof=1) / np.sqrt(200), 40.0)
@@ -252,7 +252,7 @@ def test_pseudo_items_against_a_sample_that_contains_them() -> None:
     assert adjusted.df == 40.0
 
 
-def test_type_i_error_of_a_model_at_the_ceiling_with_many_participants() -> None:
+def test_ceiling_test_error_rate_with_many_participants() -> None:
     """The model predicts the average preference plus noise, so it differs on few items."""
     n, k = 100, 200
     design = CrossedDesign(np.repeat(np.arange(n), k), np.tile(np.arange(k), n))
@@ -270,7 +270,7 @@ def test_type_i_error_of_a_model_at_the_ceiling_with_many_participants() -> None
     assert np.mean([add_pseudo_items(gap, k, 0.5).p_value() < 0.05 for gap in gaps]) < 0.05
 
 
-def test_an_analysis_adds_pseudo_items_to_the_test_against_the_ceiling(make_study) -> None:
+def test_ceiling_test_uses_pseudo_items(make_study) -> None:
     """The interval of the distance is centred at the mean over 16 items and two of -1/2 and 1/2."""
     n, k = 12, 16
     choices, scores = make_study(n_people=n, n_pairs=k, noise=2.0)

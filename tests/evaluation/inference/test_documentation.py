@@ -1,4 +1,4 @@
-"""The formulas of docs/inference.md in plain NumPy against the output of evaluate."""
+"""Test the formulas of docs/inference.md in plain NumPy against `evaluate`."""
 
 import numpy as np
 import pandas as pd
@@ -61,7 +61,7 @@ def interaction(y_1, y_2):
     return d.mean(), np.sqrt(variance), variance**2 / spread
 
 
-def test_a_difference_of_accuracies(study):
+def test_difference_of_accuracies_equals_the_formula(study):
     votes, predicted, choices, scores = study
     found = evaluate(
         choices[choices["native"] == "yes"],
@@ -70,10 +70,10 @@ def test_a_difference_of_accuracies(study):
         measures=("accuracy",),
     ).comparisons.iloc[0]
     x = (votes[0] == predicted[0]) * 1.0 - (votes[0] == predicted[1])
-    check(found, *difference(x))
+    assert_equals_estimate(found, *difference(x))
 
 
-def test_an_interaction_of_models_and_groups(study):
+def test_interaction_of_models_and_groups_equals_the_formula(study):
     votes, predicted, choices, scores = study
     table = evaluate(
         choices, scores, analyses=(Analysis("all"),), measures=("accuracy",), condition="native"
@@ -81,10 +81,10 @@ def test_an_interaction_of_models_and_groups(study):
     found = table[table["model_2"] == "b"].iloc[0]
     order = [["yes", "no"].index(level) for level in (found["level_1"], found["level_2"])]
     x = [(votes[g] == predicted[0]) * 1.0 - (votes[g] == predicted[1]) for g in order]
-    check(found, *interaction(*x))
+    assert_equals_estimate(found, *interaction(*x))
 
 
-def check(found, value, stderr, df):
+def assert_equals_estimate(found, value, stderr, df):
     """Compare a row of a result table with an estimate, its p-value and its interval."""
     margin = t.ppf(0.975, df) * stderr
     expected = [

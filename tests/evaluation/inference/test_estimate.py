@@ -1,4 +1,4 @@
-"""Confidence intervals and p-values of estimates against each other and their definitions."""
+"""Test confidence intervals and p-values of estimates against their definitions."""
 
 import numpy as np
 import pytest

@@ -1,10 +1,10 @@
-"""Means over participants and items against mean squares, other libraries and simulation."""
+"""Test means over participants and items against mean squares, libraries and simulation."""
 
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
-from crossed_designs import crossed, drawn
+from crossed_designs import crossed, draw_cells
 from scipy.stats import t, ttest_1samp, ttest_ind
 
 from contstim.evaluation.inference.quasi_f import (
@@ -21,7 +21,7 @@ from contstim.evaluation.ranks import SegmentRanks, cosine_influence, signed_ran
 RANDOM, FIXED = ITEM_EFFECTS
 
 
-def difference_of(first, second, whole):
+def estimate_difference(first, second, whole):
     """Return the difference of two means."""
     return Contrast.from_means([SampleMean(*mean) for mean in (first, second)], whole).estimate()
 
@@ -39,13 +39,13 @@ def quasi_f(table):
 
 
 @pytest.mark.parametrize("effects", [(0.7, 0.9), (0.0, 0.0)])
-def test_complete_tables_give_the_quasi_f_of_mean_squares(effects):
+def test_complete_tables_give_quasi_f_of_mean_squares(effects):
     rng = np.random.default_rng(1)
     n, k = 7, 11
     design = crossed(n, k)
     floored = 0
     for _ in range(20):
-        x = drawn(design, rng, *effects)
+        x = draw_cells(design, rng, *effects)
         variance, df, squares = quasi_f(x.reshape(n, k))
         floored += squares[0] + squares[1] < 2 * squares[2]
         result = design.estimate(x)
@@ -56,7 +56,7 @@ def test_complete_tables_give_the_quasi_f_of_mean_squares(effects):
     assert bool(floored) == (effects == (0.0, 0.0))
 
 
-def test_standard_error_equals_that_of_statsmodels():
+def test_standard_error_equals_statsmodels():
     """Clusters by participant and by item, less the residual of the two-way analysis of variance.
 
     Two-way clustering (Cameron, Gelbach & Miller 2011) subtracts the variance without clusters
@@ -65,7 +65,7 @@ def test_standard_error_equals_that_of_statsmodels():
     rng = np.random.default_rng(5)
     n, k = 12, 20
     design = crossed(n, k)
-    x = drawn(design, rng, 0.7, 0.9)
+    x = draw_cells(design, rng, 0.7, 0.9)
     table = pd.DataFrame({"x": x, "person": design.participant, "item": design.item})
     fits = [
         smf.ols("x ~ 1", table).fit(cov_type="cluster", cov_kwds={"groups": table[kind]})
@@ -97,7 +97,7 @@ def test_satterthwaite_equals_welch_for_two_samples():
 def test_fixed_items_give_the_t_test_over_participants() -> None:
     rng = np.random.default_rng(2)
     design = crossed(9, 5)
-    x = drawn(design, rng, 1.0, 1.0) + 0.5
+    x = draw_cells(design, rng, 1.0, 1.0) + 0.5
     expected = ttest_1samp(x.reshape(9, 5).mean(axis=1), 0.0)
     result = design.estimate(x, FIXED)
     assert result.p_value() == pytest.approx(expected.pvalue)
@@ -120,7 +120,7 @@ def test_variance_is_unbiased_in_incomplete_tables(shape: str) -> None:
         design = CrossedDesign(np.repeat(np.arange(8), 3), np.arange(24))
     variances, means = [], []
     for _ in range(4000):
-        x = drawn(design, rng, 0.5, 0.7)
+        x = draw_cells(design, rng, 0.5, 0.7)
         deviations = design.deviations(x)
         q = [
             (np.bincount(design.participant, deviations) ** 2).sum(),
@@ -133,7 +133,9 @@ def test_variance_is_unbiased_in_incomplete_tables(shape: str) -> None:
     assert np.mean(variances) == pytest.approx(np.var(means), rel=0.08)
 
 
-def plainly(design: CrossedDesign, x: np.ndarray) -> tuple[float, list[float], np.ndarray]:
+def sums_by_definition(
+    design: CrossedDesign, x: np.ndarray
+) -> tuple[float, list[float], np.ndarray]:
     """Mean, sums of squares and their expectations by component, each written as its sum."""
     n_people = len(set(design.participant))
     weight = [1 / (n_people * sum(design.participant == p)) for p in design.participant]
@@ -167,8 +169,8 @@ def test_pairs_of_an_item_are_summed() -> None:
     stays = rng.random(6 * 15) < 0.7
     design = crossed(6, 15)
     design = CrossedDesign(design.participant[stays], design.item[stays] // 3)
-    x = drawn(design, rng, 1.0, 1.0)
-    mean, q, moments = plainly(design, x)
+    x = draw_cells(design, rng, 1.0, 1.0)
+    mean, q, moments = sums_by_definition(design, x)
     found = design.estimate(x)
     assert found.value == pytest.approx(mean, abs=1e-13)
     # The coefficients that make the sums add up to what each component adds to the variance.
@@ -180,7 +182,7 @@ def test_pairs_of_an_item_are_summed() -> None:
 def test_items_of_equal_size_are_averaged() -> None:
     rng = np.random.default_rng(12)
     design = crossed(9, 20)
-    x = drawn(design, rng, 0.5, 0.5)
+    x = draw_cells(design, rng, 0.5, 0.5)
     nested = CrossedDesign(design.participant, design.item // 4)
     averaged = crossed(9, 5).estimate(x.reshape(9, 5, 4).mean(axis=2).ravel())
     found = nested.estimate(x)
@@ -200,9 +202,9 @@ def test_difference_over_different_pairs_of_an_item() -> None:
     first = whole.item < 10
     one = CrossedDesign(whole.participant[first], item[first])
     two = CrossedDesign(whole.participant[~first], item[~first])
-    x = drawn(one, rng, 0.5, 0.5)
+    x = draw_cells(one, rng, 0.5, 0.5)
     sides = (np.flatnonzero(first), one, x), (np.flatnonzero(~first), two, x + 0.25)
-    found = difference_of(*sides, CrossedDesign(whole.participant, item))
+    found = estimate_difference(*sides, CrossedDesign(whole.participant, item))
     assert found.value == pytest.approx(-0.25)
     assert found.stderr == pytest.approx(0.0, abs=1e-12)
 
@@ -212,7 +214,7 @@ def test_type_i_error_of_random_and_fixed_items() -> None:
     design = crossed(10, 20)
     p, p_fixed = [], []
     for _ in range(2000):
-        x = drawn(design, rng, 0.4, 0.8)
+        x = draw_cells(design, rng, 0.4, 0.8)
         p.append(design.estimate(x).p_value())
         p_fixed.append(design.estimate(x, FIXED).p_value())
     assert 0.038 < np.mean(np.array(p) < 0.05) < 0.062
@@ -235,7 +237,7 @@ def weighted_cosine(rating: np.ndarray, prediction: np.ndarray, weight: np.ndarr
     return float((weight * first) @ second / np.sqrt(norm_1 * norm_2))
 
 
-def test_influence_on_the_cosine_is_its_derivative() -> None:
+def test_cosine_influence_equals_the_derivative() -> None:
     rng = np.random.default_rng(5)
     sizes = (9, 4, 13)
     person = np.repeat(np.arange(3), sizes)
@@ -298,7 +300,7 @@ def test_equal_cells_have_no_rounding_error() -> None:
         mean = design.estimate(np.full(7 * n, 0.5))
         assert (mean.value, mean.stderr, mean.p_chance(0.5)) == (0.5, 0.0, 1.0)
         side = (np.arange(7 * n), design, np.full(7 * n, 0.7))
-        apart = difference_of(side, side, design)
+        apart = estimate_difference(side, side, design)
         assert (apart.value, apart.p_value()) == (0.0, 1.0)
 
 
@@ -316,9 +318,9 @@ def test_difference_over_different_items_adds_variances() -> None:
     two = CrossedDesign(whole.participant[~first], whole.item[~first] - 20)
     p, differences, squares = [], [], []
     for _ in range(1500):
-        x = drawn(whole, rng, 0.3, 0.6)
+        x = draw_cells(whole, rng, 0.3, 0.6)
         sides = [(np.flatnonzero(at), of, x[at]) for at, of in ((first, one), (~first, two))]
-        mean = difference_of(*sides, whole)
+        mean = estimate_difference(*sides, whole)
         p.append(mean.p_value())
         differences.append(float(one.weight @ x[first] - two.weight @ x[~first]))
         squares.append(mean.stderr**2)
@@ -326,12 +328,12 @@ def test_difference_over_different_items_adds_variances() -> None:
     assert 0.035 < np.mean(np.array(p) < 0.05) < 0.065
 
 
-def test_variance_components_recover_the_simulated_ones() -> None:
+def test_variance_components_recover_simulated_values() -> None:
     rng = np.random.default_rng(12)
     design = crossed(40, 60)
     estimated = []
     for _ in range(60):
-        deviations = design.deviations(drawn(design, rng, 0.5, 0.7))
+        deviations = design.deviations(draw_cells(design, rng, 0.5, 0.7))
         components = design.component_coefficients @ sums_of_squares(deviations, design.codes)
         estimated.append(components / design.squared_weights)
     np.testing.assert_allclose(np.mean(estimated, axis=0), [0.25, 0.49, 1.0], rtol=0.06)

@@ -1,3 +1,5 @@
+"""Test Wilcoxon signed-rank tests and false discovery rates."""
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ FIRST = np.array([1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30])
 SECOND = np.array([0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29])
 
 
-def test_r_example():
+def test_wilcoxon_test_reproduces_the_r_example():
     test = wilcoxon_signed_rank(FIRST - SECOND)
     assert test.statistic == 40
     assert test.p == pytest.approx(2 * 0.01953125)
@@ -22,7 +24,7 @@ def test_r_example():
 
 
 @pytest.mark.parametrize("n", [5, 10, 30, 60])
-def test_exact_is_scipys_without_ties(n):
+def test_exact_p_value_equals_scipy_without_ties(n):
     d = np.random.default_rng(n).normal(0.3, 1, size=n)
     expected = stats.wilcoxon(d, zero_method="zsplit", method="exact").pvalue
     assert wilcoxon_signed_rank(d, method="exact").p == pytest.approx(expected, rel=1e-10)
@@ -30,7 +32,7 @@ def test_exact_is_scipys_without_ties(n):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=9).filter(any))
-def test_exact_counts_every_change_of_sign(values):
+def test_exact_p_value_enumerates_sign_changes(values):
     d = np.array(values, dtype=float)
     ranks, sign = stats.rankdata(np.abs(d))[d != 0], np.sign(d[d != 0])
     observed = (ranks * (sign > 0)).sum()
@@ -43,7 +45,7 @@ def test_exact_counts_every_change_of_sign(values):
 
 
 @pytest.mark.parametrize("zeros", [0, 4])
-def test_asymptotic_is_scipys_with_ties_and_zeros(zeros):
+def test_asymptotic_p_value_equals_scipy_with_ties_and_zeros(zeros):
     d = np.random.default_rng(1).integers(1, 8, size=30) * np.resize([1, 1, 1, -1], 30)
     d = np.append(d, np.zeros(zeros)).astype(float)
     expected = stats.wilcoxon(d, zero_method="zsplit", method="asymptotic").pvalue
@@ -52,7 +54,7 @@ def test_asymptotic_is_scipys_with_ties_and_zeros(zeros):
     assert test.method == "asymptotic"
 
 
-def test_scipy_17_rule():
+def test_scipy_17_method_switches_to_asymptotic():
     # Thirty differences of one sign: the published 1.7e-6 comes from the normal approximation
     # (z = 4.782), the exact value is 2 / 2^30.
     d = np.arange(1, 31) / 40
@@ -72,7 +74,7 @@ def test_equal_differences_tie_despite_rounding():
     assert wilcoxon_signed_rank(d).statistic == 2.5 + 1
 
 
-def test_edge_cases():
+def test_wilcoxon_edge_cases():
     none = wilcoxon_signed_rank([0.0, 0.0, 0.0])
     assert (none.p, none.effect) == (1, 0)
     one = wilcoxon_signed_rank([0.4])
@@ -93,7 +95,7 @@ def test_benjamini_hochberg_by_hand():
     np.testing.assert_allclose(benjamini_hochberg([0.01, 0.02, 0.03, 0.04, 0.05]), [0.05] * 5)
 
 
-def test_missing_p_values_are_not_of_the_family():
+def test_missing_p_values_are_excluded_from_the_family():
     q = benjamini_hochberg([0.01, np.nan, 0.02])
     np.testing.assert_allclose(q[[0, 2]], [0.02, 0.02])
     assert np.isnan(q[1])

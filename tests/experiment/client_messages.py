@@ -1,4 +1,4 @@
-"""What a page says to the server, for tests."""
+"""Messages that the page sends to the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contstim.experiment.store import Store
 from contstim.experiment.study import Study
 
 
-def opening(
+def session_request(
     study: Study, participant: str | None = None, request: str | None = None
 ) -> SessionRequest:
     consent = Consent(study.consent.version, study.consent_sha256)
@@ -60,7 +60,7 @@ def play(store: Store, name: str | None, catch: int = 2, n: int | None = None) -
 
     In all others sentence 1 is chosen, with confidence 2.
     """
-    token, bundle, _ = store.open(opening(store.study, name)).result()
+    token, bundle, _ = store.open(session_request(store.study, name)).result()
     sent, right = [], 0
     for trial in store.study.design.trials[bundle["assignment"]][:n]:
         one = -2 if (trial.side_1 or trial.expected) == "left" else 2
@@ -74,7 +74,7 @@ def play(store: Store, name: str | None, catch: int = 2, n: int | None = None) -
     return str(bundle["session"])
 
 
-def silent(study: Study, seconds: float) -> None:
+def age_sessions(study: Study, seconds: float) -> None:
     """Let the sessions' last sign of life be so long ago."""
     with write_transaction(study.folder / "collected.sqlite3") as connection:
         connection.execute(

@@ -1,6 +1,6 @@
-"""Tables described by options, and exports of Qualtrics.
+"""Test custom tables described by options, and exports of Qualtrics.
 
-Of `contstim.evaluation.importers.qualtrics` and `contstim.evaluation.importers.answers`.
+Tests `contstim.evaluation.importers.qualtrics` and `contstim.evaluation.importers.answers`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PAIRS = [
 ]
 
 
-def study() -> pd.DataFrame:
+def simulate_answers() -> pd.DataFrame:
     """Return what 12 people answered: a code 1 to 6, 1 for sentence 1, and whether it was left."""
     rng = np.random.default_rng(0)
     rows = [
@@ -34,7 +34,7 @@ def study() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["who", "one", "two", "code", "left"])
 
 
-def ratings(human: HumanData) -> list[float]:
+def signed_ratings(human: HumanData) -> list[float]:
     """Return how surely each person chose the second sentence of each pair, in their order."""
     choices = human.choices.copy()
     first = choices["sentence_1"].isin([one for one, _ in _PAIRS])
@@ -43,12 +43,12 @@ def ratings(human: HumanData) -> list[float]:
     return choices.sort_values(["participant", "one"])["rating"].tolist()
 
 
-def truth() -> list[float]:
-    return (study().sort_values(["who", "one"])["code"] - 3.5).tolist()
+def expected_ratings() -> list[float]:
+    return (simulate_answers().sort_values(["who", "one"])["code"] - 3.5).tolist()
 
 
-def german() -> pd.DataFrame:
-    t = study()
+def german_table() -> pd.DataFrame:
+    t = simulate_answers()
     return pd.DataFrame(
         {
             "VP-Code": t["who"],
@@ -67,9 +67,9 @@ NAMED = {"participant": "VP-Code", "left": "Satz links", "right": "Satz rechts",
 ENDS = ["--low", "1", "--high", "6"]
 
 
-def test_unknown_columns_are_proposed_not_guessed(tmp_path: Path) -> None:
+def test_unknown_columns_raise_an_error_with_a_proposal(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    german().to_csv(path, index=False)
+    german_table().to_csv(path, index=False)
     with pytest.raises(InputError) as error:
         read_choices(path)
     assert str(error.value).startswith(
@@ -78,29 +78,29 @@ def test_unknown_columns_are_proposed_not_guessed(tmp_path: Path) -> None:
         "sentence_2=THEIRS,rating=THEIRS; it has 'Alter', "
     )
     with pytest.raises(InputError) as error:
-        read_choices(german(), columns=NAMED)
+        read_choices(german_table(), columns=NAMED)
     assert str(error.value) == (
         "the answers are '6', '4', '3', '1' ...; which of them are the strongest preference for "
         "sentence 1 and for sentence 2 (or for the left and the right one)? Correct this proposal: "
         "read_choices(table, columns={'participant': 'VP-Code', 'left': 'Satz links', 'right': "
         "'Satz rechts', 'rating': 'Urteil'}, low=1.0, high=6.0)"
     )
-    human = read_choices(german(), columns=NAMED, low=1, high=6)
-    assert ratings(human) == truth()
+    human = read_choices(german_table(), columns=NAMED, low=1, high=6)
+    assert signed_ratings(human) == expected_ratings()
     assert human.choices["Alter"].nunique() == 5
     assert "rt_ms" in human.choices
     assert human.choices["rt_ms"].isna().all()
     english = {"VP-Code": "Subject", "Satz links": "SentenceA", "Satz rechts": "SentenceB"}
     with pytest.raises(InputError) as error:
-        read_choices(german().rename(columns=english | {"Urteil": "Answer"}))
+        read_choices(german_table().rename(columns=english | {"Urteil": "Answer"}))
     assert (
         "columns={'participant': 'Subject', 'sentence_1': 'SentenceA', 'sentence_2': 'SentenceB', "
         "'response': 'Answer'}, low=1.0, high=6.0)"
     ) in str(error.value)
 
 
-def test_an_unused_column_of_left_and_right_is_asked_about() -> None:
-    t = study().assign(position=lambda t: t["left"].map({True: "Left", False: "right"}))
+def test_unused_side_column_is_reported() -> None:
+    t = simulate_answers().assign(position=lambda t: t["left"].map({True: "Left", False: "right"}))
     t = t.drop(columns="left")
     columns = {"participant": "who", "sentence_1": "one", "sentence_2": "two", "rating": "code"}
     ends = {"low": 1, "high": 6}
@@ -108,21 +108,26 @@ def test_an_unused_column_of_left_and_right_is_asked_about() -> None:
         read_choices(t, columns=columns, **ends)
     assert str(error.value).startswith("the column 'position' contains left and right, and is not")
     assert str(error.value).count("side='position'") == str(error.value).count("side='none'") == 1
-    assert ratings(read_choices(t, columns=columns, side="none", **ends)) == truth()
+    assert (
+        signed_ratings(read_choices(t, columns=columns, side="none", **ends)) == expected_ratings()
+    )
     shown = t.assign(code=t["code"].where(t["position"] == "Left", 7 - t["code"]))
-    assert ratings(read_choices(shown, columns=columns, side="position", **ends)) == truth()
+    assert (
+        signed_ratings(read_choices(shown, columns=columns, side="position", **ends))
+        == expected_ratings()
+    )
 
 
-def test_contradictory_expected_sentences_are_refused() -> None:
-    t = german().assign(best=1)
+def test_contradictory_expected_sentences_are_rejected() -> None:
+    t = german_table().assign(best=1)
     with pytest.raises(InputError, match="conflicting expected sentences .*if 1 is the left one"):
         read_choices(t, columns={**NAMED, "expected": "best"}, low=1, high=6)
 
 
-def test_left_and_right_of_a_table_of_ones_own(
+def test_custom_left_and_right_columns_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    german().rename(columns={"Satz links": "L, here", "Satz rechts": "R"}).to_csv(
+    german_table().rename(columns={"Satz links": "L, here", "Satz rechts": "R"}).to_csv(
         tmp_path / "own.csv", index=False
     )
     scores = pd.DataFrame([(one, 2) for one, _ in _PAIRS] + [(two, 1) for _, two in _PAIRS])
@@ -132,7 +137,7 @@ def test_left_and_right_of_a_table_of_ones_own(
     assert main([*command, *columns, *ENDS, "--out", str(tmp_path / "out")]) == 0
     assert "left from 'L, here', right from 'R'" in capsys.readouterr().err
     models = pd.read_csv(tmp_path / "out" / "models.csv").set_index("measure")["value"]
-    assert models["accuracy"] == pytest.approx((study()["code"] < 4).mean(), abs=1e-12)
+    assert models["accuracy"] == pytest.approx((simulate_answers()["code"] < 4).mean(), abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["swapped", "flipped"])
@@ -154,8 +159,8 @@ def test_swapped_column_puts_sentence_1_on_the_right(name: str) -> None:
     assert choices["side_1"].eq("left").eq(first).tolist() == [True, False] * 2
 
 
-def test_repeated_pair_in_an_unknown_table_is_refused() -> None:
-    t = german()
+def test_repeated_pair_in_an_unknown_table_is_rejected() -> None:
+    t = german_table()
     with pytest.raises(
         InputError,
         match="has several answers to the same pair .*rename one participant",
@@ -163,9 +168,9 @@ def test_repeated_pair_in_an_unknown_table_is_refused() -> None:
         read_choices(pd.concat([t, t.head(1)]), columns=NAMED, low=1, high=6)
 
 
-def qualtrics() -> tuple[pd.DataFrame, pd.DataFrame]:
+def qualtrics_export() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return an export with answers 1 to 6, a timer beside each question, and its questions."""
-    t = study()
+    t = simulate_answers()
     wide = pd.DataFrame({"ResponseId": [f"R_{n}" for n in range(12)], "PROLIFIC_PID": ""})
     wide["PROLIFIC_PID"] = [f"5f{n}" for n in range(12)]
     wide["native"] = ["yes", "no"] * 6
@@ -181,18 +186,18 @@ def qualtrics() -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.concat([top, wide]), questions.assign(question=[f"Q{n}" for n in range(12)])
 
 
-def _in_order(human: HumanData) -> list[float]:
+def qualtrics_ratings(human: HumanData) -> list[float]:
     """Return `ratings`, of people called by Qualtrics."""
     who = human.choices["participant"].str.removeprefix("R_").str.zfill(2)
-    return ratings(HumanData(human.choices.assign(participant=who)))
+    return signed_ratings(HumanData(human.choices.assign(participant=who)))
 
 
-def test_numbers_and_timers_of_qualtrics_are_read() -> None:
-    raw, questions = qualtrics()
+def test_qualtrics_ratings_and_timers_are_read() -> None:
+    raw, questions = qualtrics_export()
     questions = questions.assign(low=1, high=6)
     timers = [f"Q{50 + n}" for n in range(12)]
     human = read_choices(raw, trials=questions.assign(timer=timers))
-    assert _in_order(human) == truth()
+    assert qualtrics_ratings(human) == expected_ratings()
     times = human.choices.groupby("trial")["rt_ms"].unique()
     assert {name: value.tolist() for name, value in times.items()} == {
         f"Q{n}": [1500.0 + 1000 * n] for n in range(12)
@@ -209,12 +214,12 @@ def test_numbers_and_timers_of_qualtrics_are_read() -> None:
         read_choices(raw, trials=questions.assign(timer="Q99"))
 
 
-def test_one_person_twice_in_qualtrics_is_one_participant() -> None:
-    raw, questions = qualtrics()
+def test_repeated_qualtrics_sessions_are_one_participant() -> None:
+    raw, questions = qualtrics_export()
     questions = questions.assign(low=1, high=6)
     again = raw.tail(1).assign(ResponseId="R_again", **{f"Q{n}": 1 for n in range(12)})
     human = read_choices(pd.concat([raw, again]), trials=questions)
-    assert _in_order(human) == truth()
+    assert qualtrics_ratings(human) == expected_ratings()
     assert any(note.startswith("Participants with several sessions, by 'PROLIFIC_PID': 1.")
                for note in human.notes)  # fmt: skip
     # Whose id is not known is somebody of their own.
@@ -223,8 +228,8 @@ def test_one_person_twice_in_qualtrics_is_one_participant() -> None:
     assert read_choices(nobody, trials=questions).choices["participant"].nunique() == 14
 
 
-def test_scale_ends_of_qualtrics_are_given_by_question() -> None:
-    raw, questions = qualtrics()
+def test_qualtrics_scale_ends_are_set_per_question() -> None:
+    raw, questions = qualtrics_export()
     with pytest.raises(InputError, match="which of them are the strongest"):
         read_choices(raw, trials=questions)
     given = questions.assign(low=[1, 7] * 6, high=[7, 1] * 6)
@@ -232,17 +237,17 @@ def test_scale_ends_of_qualtrics_are_given_by_question() -> None:
     for column in questions["question"][1::2]:
         turned.loc[turned.index[2:], column] = 7 - raw[column][2:]
     # As if on a scale up to 7: 1 is -2.5 and 6 is 1.67; turned, 6 is for 1, -1.67.
-    codes = [rating + 3.5 for rating in truth()]
+    codes = [rating + 3.5 for rating in expected_ratings()]
     by_hand = sorted(((code - 1) / 6 - 0.5) * 5 for code in codes)
     human = read_choices(raw, trials=questions.assign(low=1, high=7))
-    assert sorted(_in_order(human)) == pytest.approx(by_hand, abs=1e-6)
+    assert sorted(qualtrics_ratings(human)) == pytest.approx(by_hand, abs=1e-6)
     both = read_choices(turned, trials=given.assign(low=[1, 6] * 6, high=[6, 1] * 6))
-    assert _in_order(both) == truth()
+    assert qualtrics_ratings(both) == expected_ratings()
     with pytest.raises(InputError, match="questions has no low or no high in row 2"):
         read_choices(raw, trials=questions.assign(low=[1, None] + [1] * 10, high=6))
     # What the command says goes before.
     over = read_choices(raw, low=6, high=1, trials=questions.assign(low=1, high=6))
-    assert _in_order(over) == [-rating for rating in truth()]
+    assert qualtrics_ratings(over) == [-rating for rating in expected_ratings()]
 
 
 def test_leading_zeros_of_participants_are_kept(
@@ -305,7 +310,7 @@ def test_session_columns_of_qualtrics_are_renamed() -> None:
     ]
 
 
-def test_duplicate_columns_are_refused(tmp_path: Path) -> None:
+def test_duplicate_columns_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "twice.csv"
     path.write_text("participant,sentence_1,sentence_2,rating,rating\np1,A b.,B a.,2.5,-2.5\n")
     with pytest.raises(InputError, match="twice.csv has two columns 'rating'; keep one"):
@@ -321,7 +326,7 @@ def test_duplicate_columns_are_refused(tmp_path: Path) -> None:
         ({"scale_low": None, "scale_high": None}, r"scale_low is missing \(rows 1, 2, 3 and 4\)"),
     ],
 )
-def test_both_ends_of_each_scale_are_given(ends: dict[str, object], message: str) -> None:
+def test_missing_scale_ends_are_rejected(ends: dict[str, object], message: str) -> None:
     table = pd.DataFrame(
         {
             "participant": ["p", "p", "q", "q"],
