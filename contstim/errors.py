@@ -116,10 +116,19 @@ def suggest_names(name: str, names: Iterable[str], introduction: str = "choose o
 def require_integer(name: str, value: object, minimum: int) -> None:
     """Check that a value is an integer of at least `minimum`.
 
+    Parameters
+    ----------
+    name
+        Name of the value for the error message.
+    value
+        Value to check.
+    minimum
+        Inclusive lower bound.
+
     Raises
     ------
     InputError
-        If not; the message gives the name and the value.
+        If the value is smaller or not an integer; the message gives the name and the value.
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         raise InputError(f"{name} is {value!r}; give a whole number of at least {minimum}")

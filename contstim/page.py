@@ -48,8 +48,16 @@ TEMPLATES.filters["cell"] = format_value
 def inline_svg(svg: str, number: int, label: str) -> Markup:
     """Prepare an SVG figure for an HTML page with several figures.
 
-    Ids in the SVG get the prefix ``f{number}-``, since ids must be unique within a page. `label` is
-    the text alternative for screen readers.
+    Ids in the SVG get a prefix, since ids must be unique within a page.
+
+    Parameters
+    ----------
+    svg
+        Figure as SVG.
+    number
+        Number of the figure in the page; the prefix is ``f{number}-``.
+    label
+        Text alternative for screen readers.
     """
     for prefix in ('id="', 'href="#', "url(#"):
         svg = svg.replace(prefix, f"{prefix}f{number}-")

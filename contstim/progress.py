@@ -38,8 +38,17 @@ class _LineStream:
 def _create_bar(label: str, terminal_format: str, line_format: str, **options: Any) -> tqdm[Any]:
     """Create a progress bar on standard error.
 
-    On a terminal, the bar has the format `terminal_format` and disappears when it is closed.
-    Otherwise, e.g. in a log file, a line in the format `line_format` is printed every ten seconds.
+    On a terminal, the bar disappears when it is closed. Otherwise, for example in a log file, a
+    line is printed every ten seconds.
+
+    Parameters
+    ----------
+    label
+        Name of the task.
+    terminal_format, line_format
+        Formats of the bar on a terminal and of a line elsewhere, in the syntax of `tqdm`.
+    **options
+        Further arguments of `tqdm`.
     """
     if sys.stderr.isatty():
         options |= {"file": sys.stderr, "bar_format": terminal_format, "leave": False}

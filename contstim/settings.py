@@ -190,7 +190,16 @@ def _to_input_error(error: ValidationError, cls: type, key: str = "") -> Contsti
     """Convert a validation error of pydantic into an error with a message of one line.
 
     The message names the key, the invalid value and the expected value of the first problem; an
-    unknown key takes precedence. `key` is the key of the table that `cls` was created from.
+    unknown key takes precedence.
+
+    Parameters
+    ----------
+    error
+        Error of pydantic.
+    cls
+        Class whose fields were validated.
+    key
+        Key of the table from which the fields were read; empty for a complete file.
     """
     faults = error.errors(include_url=False)
     unknown = [fault for fault in faults if fault["type"] == "unexpected_keyword_argument"]

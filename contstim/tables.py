@@ -230,6 +230,18 @@ def _infer_column_type(column: pd.Series, name: str) -> pd.Series:
     Columns of labels, such as participants, remain text. So do columns of codes: numbers with
     leading zeros (``007``), or different texts for the same number (``1e5`` and ``100000``), which
     a conversion would make equal.
+
+    Parameters
+    ----------
+    column
+        Column of text; empty cells are missing.
+    name
+        Name of the column, which determines whether it contains labels.
+
+    Returns
+    -------
+    Series
+        The converted column, or the column as text.
     """
     indices, distinct = pd.factorize(column)
     # Parse each distinct text once. `indices` assigns the texts to the rows, -1 to an empty cell.
@@ -294,7 +306,15 @@ def escape_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _map_text_cells(table: pd.DataFrame, function: Callable[[str], str]) -> pd.DataFrame:
-    """Return a table with a function applied to its text cells and column names."""
+    """Return a table with a function applied to its text cells and column names.
+
+    Parameters
+    ----------
+    table
+        Table, which is not modified.
+    function
+        Function from text to text.
+    """
     cached = cache(function)  # many cells are repeated
     out = table.rename(columns=lambda name: cached(str(name)))
     for index, dtype in enumerate(out.dtypes):

@@ -247,7 +247,20 @@ def read_csv_header(
 
 
 def read_list(path: str | PathLike[str], column: str) -> tuple[str, ...]:
-    """Return the distinct entries of a list (one per line) or of one column of a CSV file."""
+    """Read the distinct entries of a list.
+
+    Parameters
+    ----------
+    path
+        Path of a text file with one entry per line, or of a CSV file.
+    column
+        Column of the CSV file with the entries.
+
+    Returns
+    -------
+    tuple of str
+        Entries without surrounding spaces, in the order of the file. Empty entries are left out.
+    """
     lines = [line for _, line in read_lines(path)]
     header = read_csv_header(path, lines, column)
     entries = lines

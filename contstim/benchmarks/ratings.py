@@ -118,7 +118,14 @@ class _RatingData:
 
     @classmethod
     def from_table(cls, ratings: pd.DataFrame, sentences: list[str]) -> _RatingData:
-        """Convert a table `RatingBenchmark.ratings` to arrays, with indices of `sentences`.
+        """Convert a table of ratings to arrays.
+
+        Parameters
+        ----------
+        ratings
+            Table with the columns that `RatingBenchmark` describes.
+        sentences
+            The S distinct sentences. A sentence is represented by its index in this list.
 
         Raises
         ------
@@ -278,8 +285,7 @@ def _correlate_with_ratings(
     error_variance = np.nan if is_undefined else float(np.nanmean(used_variances))
     # The reliability is the share of the variance of mean ratings that is not error.
     reliability = 1 - error_variance / y.var(ddof=1)
-    # A perfect model is expected to correlate with the observed ratings by the square root of their
-    # reliability (Spearman 1904).
+    # Expected correlation of a perfect model with the observed mean ratings (Spearman 1904).
     ceiling = np.sqrt(reliability) if reliability > 0 else np.nan
     return float(np.corrcoef(x, y)[0, 1]), float(ceiling)
 
@@ -395,9 +401,18 @@ def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
 def _result_row(
     analysis: str, measure: str, estimate: estimates.Estimate, n_items: int
 ) -> dict[str, object]:
-    """Return a row of the table of benchmark results: a model's value with confidence limits.
+    """Return one row of the table of benchmark results.
 
-    `analysis` names the evaluated items, and `measure` how the model is compared with people.
+    Parameters
+    ----------
+    analysis
+        Name of the evaluated part of the items; ``all`` for all items.
+    measure
+        Name of the criterion, such as ``mcc``.
+    estimate
+        Value of a model and the limits of its 95 % confidence interval.
+    n_items
+        Number of evaluated items.
     """
     value, low, high = estimate
     # An estimate consists of a value and the limits of its 95 % confidence interval.

@@ -368,7 +368,15 @@ def read_sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Be
 
 
 def read_cola_labels(files: _Files, shared: _Shared) -> Benchmark:
-    """Read sentences with acceptability labels from the Corpus of Linguistic Acceptability."""
+    """Read sentences with acceptability labels from the Corpus of Linguistic Acceptability.
+
+    Parameters
+    ----------
+    files
+        Local paths of the data set's files, by published file name.
+    shared
+        Keyword arguments of every benchmark: name, title, source and published results.
+    """
     parts = {}
     for name in ("in_domain_train", "in_domain_valid", "out_of_domain_valid"):
         data = read_cola(files[f"{name}.tsv"])

@@ -45,6 +45,18 @@ def _look_up_log_probs(
 ) -> list[FloatArray]:
     """Return the word log-probabilities of each sentence.
 
+    Parameters
+    ----------
+    sentences
+        S sentences.
+    log_probs_by_sentence
+        Log-probabilities of the words of each sentence, shape (W,), by sentence.
+
+    Returns
+    -------
+    list of arrays
+        Log-probabilities in nats, one array per sentence.
+
     Raises
     ------
     InputError

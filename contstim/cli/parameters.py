@@ -56,9 +56,14 @@ def custom_parameter(parse: Callable[[str], Any], metavar: str) -> Parameter:
 
 
 def integer_parameter(minimum: int, maximum: int = 10**9, metavar: str = "N") -> Parameter:
-    """Create the annotation of a command parameter for an integer from `minimum` to `maximum`.
+    """Create the annotation of a command parameter for an integer.
 
-    `metavar` is the placeholder of the value in the help.
+    Parameters
+    ----------
+    minimum, maximum
+        Inclusive bounds.
+    metavar
+        Placeholder of the value in the help.
     """
 
     def parse(text: str) -> int:

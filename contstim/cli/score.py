@@ -133,6 +133,15 @@ def write_sentence_scores(
 
     Rows are written while the scores are computed. The columns are described in the help of
     `contstim score`.
+
+    Parameters
+    ----------
+    file
+        File to write, open for text.
+    sentences
+        Sentences to score.
+    models
+        Models that score the sentences.
     """
     # Optional columns: the specifications of renamed models, and the words without probability.
     columns = [*SCORES, UNIT, "perplexity"]
@@ -184,6 +193,15 @@ def write_word_scores(file: IO[str], sentences: Sequence[str], models: list[Sent
     """Score the words of sentences under models, and write one row per word and model as CSV.
 
     Rows are written while the scores are computed.
+
+    Parameters
+    ----------
+    file
+        File to write, open for text.
+    sentences
+        Sentences to score.
+    models
+        Models that score each word given the preceding words.
     """
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(("sentence", "model", "position", "word", "log_prob", "surprisal"))

@@ -223,8 +223,14 @@ def _report_model_pair(pair: Mapping[str, Any]) -> None:
 def _report_separations(selected: pd.DataFrame, attrs: Mapping[Any, Any]) -> None:
     """Report which two models a selected set of pairs separates least.
 
-    A sentence pair separates two models if they prefer different sentences of the pair. `attrs`
-    are the attributes of the set that `select_set` returns.
+    A sentence pair separates two models if they prefer different sentences of the pair.
+
+    Parameters
+    ----------
+    selected
+        Selected sentence pairs, one per row.
+    attrs
+        Attributes of the table that `select_set` returns, which describe the selection.
     """
     weakest = min(attrs["separations"], key=itemgetter("separated"))
     # A sentence pair separates two models if they prefer different sentences of the pair.

@@ -195,6 +195,20 @@ def write_sentences(
 def report_synthesis(report: SynthesisReport, study: StudyPlan, out: str) -> int:
     """Report the results of a synthesis on standard error; return the exit status.
 
+    Parameters
+    ----------
+    report
+        Results of the synthesis.
+    study
+        Study plan of the synthesis.
+    out
+        Path of the output table, for the message.
+
+    Returns
+    -------
+    int
+        0 on success or after an estimate of the duration, 1 if nothing was found or a task failed.
+
     Raises
     ------
     InfeasibleError

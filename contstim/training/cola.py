@@ -100,7 +100,17 @@ def read_cola_folder(folder: Path) -> dict[str, LabelledSentences]:
 
 
 def matthews_correlation(labels: ArrayLike, predictions: ArrayLike) -> float:
-    """Return the Matthews correlation of two binary vectors, 0 if one of them is constant.
+    """Compute the Matthews correlation coefficient (MCC) of two binary vectors.
+
+    Parameters
+    ----------
+    labels, predictions : (S,) arrays
+        True and predicted labels; positive numbers and True mean acceptable.
+
+    Returns
+    -------
+    float
+        Correlation between -1 and 1; 0 if one of the vectors is constant.
 
     Notes
     -----

@@ -427,8 +427,24 @@ def _digest_arguments(
 ) -> str:
     """Return a digest that identifies the arguments of a fine-tuning, except the seeds.
 
-    Saved restarts are used again only if the digest is unchanged. It covers the weights of the
-    encoder, the sentences and labels, the training options, the device and package versions.
+    Saved training runs are used again only if the digest is unchanged. It covers all parameters of
+    this function and the versions of the packages.
+
+    Parameters
+    ----------
+    encoder
+        Encoder before the fine-tuning.
+    parts
+        Sentences and labels of the training set and of the development sets, by name of the set.
+    options
+        Training options.
+    device
+        PyTorch name of the training device.
+
+    Returns
+    -------
+    str
+        Hexadecimal digits.
     """
     network = encoder.network
     # Saved results are used again only if everything that affects the training is the same.

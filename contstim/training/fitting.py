@@ -141,7 +141,20 @@ class CachedSentences(TokenizedSentences):
         return super().run(model, indices)
 
     def make_batches(self, max_sentences: int, rng: np.random.Generator) -> list[IntArray]:
-        """Split all sentences into batches of sentences of equal length, in random order."""
+        """Split all sentences into batches of sentences of equal length, in random order.
+
+        Parameters
+        ----------
+        max_sentences
+            Maximum number of sentences per batch.
+        rng
+            Random number generator.
+
+        Returns
+        -------
+        list of arrays
+            Indices of the sentences in each batch.
+        """
         order = rng.permutation(len(self.ids))
         batches = batch_by_length(order, self.lengths, lambda _: max_sentences)
         # Sort the batches by the first occurrence of their sentence length in `order`, so that
@@ -155,7 +168,17 @@ class CachedSentences(TokenizedSentences):
 def _count_frozen_layers(network: Any, n_trained: int | None) -> int:
     """Return the number of lower layers that are not trained.
 
-    `n_trained` is the number of upper layers to train, or None to train all of them.
+    Parameters
+    ----------
+    network
+        Encoder of transformers.
+    n_trained
+        Number of upper layers to train; None to train all layers.
+
+    Raises
+    ------
+    InputError
+        If the network has fewer than `n_trained` layers.
     """
     if n_trained is None:
         return 0

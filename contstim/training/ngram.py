@@ -187,6 +187,13 @@ def count_ngrams(corpus: NgramCorpus, order: int) -> list[NgramCounts]:
     without its last word, and its id is its index among the n-grams of order n - 1. V is the size
     of the vocabulary. Sorting the keys of all tokens brings equal n-grams together.
 
+    Parameters
+    ----------
+    corpus
+        Text as word ids.
+    order
+        Maximum length of an n-gram.
+
     Returns
     -------
     list of NgramCounts

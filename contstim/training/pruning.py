@@ -86,6 +86,13 @@ def round_probabilities(table: NgramTable, digits: int) -> NgramTable:
     observed after it. The adjusted weights make the probabilities of all words after a context sum
     to 1 again. If the observed words already have almost all of the probability, the back-off
     weight cannot be computed reliably and is left unchanged.
+
+    Parameters
+    ----------
+    table
+        The n-gram model, with logarithms to base 10.
+    digits
+        Number of decimals.
     """
     n_words = len(table.words)
     levels = [level._replace(log_probs=np.round(level.log_probs, digits)) for level in table.levels]

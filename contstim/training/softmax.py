@@ -73,7 +73,15 @@ def cross_entropy(
     drawn_positions[drawn_ids] = torch.arange(n_head, len(sampled_matrix), device=queries.device)
 
     def sum_losses(query: Tensor, target: Tensor) -> Tensor:
-        """Return the total loss of a chunk of n tokens, with queries (n, D) and target ids (n,)."""
+        """Return the total loss of a chunk of n tokens.
+
+        Parameters
+        ----------
+        query
+            Vectors that the network computes to predict the tokens, shape (n, D).
+        target
+            Ids of the tokens to predict, shape (n,).
+        """
         logits = (query @ sampled_matrix.t()).float() + sampled_bias
         # Logits of the K tokens in the normaliser, shape (n tokens, K): the `n_head` most frequent
         # tokens of the vocabulary (head), followed by tokens that were drawn from the rest (tail).

@@ -202,6 +202,13 @@ class FirstTokenModel(SentenceModel):
         """Return the fields of the `Event` that defines the score of this model.
 
         The start symbol is the sequence of special tokens before the sentence, such as ``[CLS]``.
+
+        Parameters
+        ----------
+        metric
+            Name of the quantity that is computed for a sentence.
+        reduction
+            Name of the conversion of this quantity to a score.
         """
         start_tokens = self.encoder.tokenizer.convert_ids_to_tokens(
             list(self.tokenizer.leading_special_ids)
