@@ -34,7 +34,7 @@ from contstim.training.progress import TrainingProgress
 from contstim.training.saving import new_folder
 
 # Fractions of the predicted tokens that are replaced with the mask token and with a random token.
-_MASKED, _RANDOM = 0.8, 0.1
+_MASK_PROB, _RANDOM_PROB = 0.8, 0.1
 # Fraction of the distinct sentences that is held out by default, and its maximum number.
 _HELDOUT_SHARE, _MAX_HELDOUT = 0.1, 200
 # Fraction of the steps that belongs to the warm-up of the learning rate.
@@ -134,8 +134,8 @@ def mask_tokens(
     # and leave 10 % unchanged.
     uniform_draws = rng.random(len(rows))
     random_ids = rng.choice(ordinary_ids, size=len(rows))
-    random_or_unchanged = np.where(uniform_draws < _MASKED + _RANDOM, random_ids, targets)
-    ids[rows, positions] = np.where(uniform_draws < _MASKED, mask_id, random_or_unchanged)
+    random_or_unchanged = np.where(uniform_draws < _MASK_PROB + _RANDOM_PROB, random_ids, targets)
+    ids[rows, positions] = np.where(uniform_draws < _MASK_PROB, mask_id, random_or_unchanged)
     return MaskedBatch(ids, rows, positions, targets)
 
 

@@ -26,7 +26,7 @@ from contstim.training.encoders.network import Encoder, load_encoder
 from contstim.training.encoders.student import RegressionTarget
 from contstim.training.fitting import add_head, cache_frozen_layers, fit
 from contstim.training.options import DISTILLATION_DEFAULTS, FitOptions
-from contstim.training.saving import describe_training, save_members
+from contstim.training.saving import describe_training, save_trained_networks
 
 # Number of sentences that the teacher scores before the scores are saved.
 _CHUNK_SIZE = 1000
@@ -167,7 +167,7 @@ def distill(
         },
         "versions": package_versions(*PACKAGES),
     }
-    save_members(out, encoder, {"student": weights}, record, _format_model_card(record))
+    save_trained_networks(out, encoder, {"student": weights}, record, _format_model_card(record))
     return record
 
 

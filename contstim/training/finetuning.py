@@ -31,7 +31,7 @@ from contstim.training.encoders.classifier import majority_vote, score_logits
 from contstim.training.encoders.network import Encoder, load_encoder
 from contstim.training.network_files import tensor_bytes
 from contstim.training.options import FINETUNING_DEFAULTS, FitOptions
-from contstim.training.saving import describe_training, save_members
+from contstim.training.saving import describe_training, save_trained_networks
 
 # Maximum number of attempts per restart.
 _MAX_ATTEMPTS = 3
@@ -163,7 +163,7 @@ def train_classifier(
     options: FitOptions,
     seed: int,
     order_seed: int,
-    label: str,
+    progress_label: str,
 ) -> tuple[fitting.TrainableEncoder, list[float]]:
     """Train an encoder with a linear head to classify sentences as acceptable or unacceptable.
 
@@ -181,7 +181,7 @@ def train_classifier(
         Training options.
     seed, order_seed
         Seeds for the initial weights of the head, and for the order of the sentences.
-    label
+    progress_label
         Name of the training in the progress report.
 
     Returns
@@ -200,7 +200,7 @@ def train_classifier(
         targets = torch.from_numpy(labels[indices]).to(outputs.device)
         return torch.nn.functional.cross_entropy(outputs, targets)
 
-    losses = fitting.fit(classifier, sentences, cross_entropy, options, order_seed, label)
+    losses = fitting.fit(classifier, sentences, cross_entropy, options, order_seed, progress_label)
     return classifier, losses
 
 
@@ -331,7 +331,7 @@ def finetune(
         "versions": package_versions(*PACKAGES),
     }
     members = {restart.name: restart.weights for restart in completed}
-    save_members(out, encoder, members, record, _format_model_card(record))
+    save_trained_networks(out, encoder, members, record, _format_model_card(record))
     store.clear(seeds)
     return record
 
@@ -342,7 +342,7 @@ def _train_restart(
     parts: Mapping[str, LabelledSentences],
     options: FitOptions,
     seed: int,
-    label: str,
+    progress_label: str,
 ) -> Restart:
     """Train a classifier from one random initialisation, and apply it to the development sets.
 
@@ -358,7 +358,7 @@ def _train_restart(
         Training options.
     seed
         Seed for the initial weights of the head and for the order of the sentences.
-    label
+    progress_label
         Name of the training in the progress report.
     """
     training_set, *development_sets = PARTS
@@ -366,7 +366,7 @@ def _train_restart(
     started = time.monotonic()
     labels = parts[training_set].labels
     classifier, losses = train_classifier(
-        encoder, sentences[training_set], labels, options, seed, seed, label
+        encoder, sentences[training_set], labels, options, seed, seed, progress_label
     )
     # On the development sets, a sentence is predicted to be acceptable if its margin, the logit of
     # "acceptable" minus the logit of "unacceptable", is positive.

@@ -294,7 +294,7 @@ def fit(
     loss: LossFunction,
     options: FitOptions,
     seed: int,
-    label: str,
+    progress_label: str,
 ) -> list[float]:
     """Train an encoder with a linear head, in place, by AdamW without dropout.
 
@@ -310,7 +310,7 @@ def fit(
         Training options.
     seed
         Seed of the order of the sentences.
-    label
+    progress_label
         Name of the training in the progress report.
 
     Returns
@@ -340,7 +340,7 @@ def fit(
     use_bfloat16 = options.precision == "bfloat16"
     loss_sums = np.zeros(options.epochs)
     model.network.eval()  # without dropout
-    for step, (epoch, indices) in enumerate(track(steps, len(steps), label)):
+    for step, (epoch, indices) in enumerate(track(steps, len(steps), progress_label)):
         with torch.autocast(device.type, torch.bfloat16, enabled=use_bfloat16):
             outputs = sentences.run(model, indices)
         rate = max_rate * linear_schedule(step, len(steps), options.warm_up)

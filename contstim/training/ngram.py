@@ -278,8 +278,8 @@ def estimate_discounts(adjusted: IntArray, order: int, fallback: Discounts | Non
         k = 1 + [n1, n2, n3].index(0)
         problem = f"no {order}-gram has the adjusted count {k}"
     else:
-        # Discounts of modified Kneser-Ney smoothing for counts 1, 2, and 3 or more: D_k = k - (k +
-        # 1) y n_(k+1) / n_k (Chen and Goodman 1998).
+        # Discounts of modified Kneser-Ney smoothing for counts k = 1, 2, and 3 or more:
+        # D_k = k - (k + 1) y n_{k+1} / n_k (Chen and Goodman 1998).
         y = n1 / (n1 + 2 * n2)
         discounts = (1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3)
         # A discount is subtracted from a count, so it must not exceed the count.

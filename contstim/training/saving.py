@@ -37,17 +37,17 @@ def new_folder(path: Path) -> Iterator[Path]:
             raise OutputError(f"cannot write {path}: {error}") from None
 
 
-def save_members(
+def save_trained_networks(
     out: Path,
     encoder: Encoder,
-    members: Mapping[str, Mapping[str, torch.Tensor]],
+    weights_by_name: Mapping[str, Mapping[str, torch.Tensor]],
     record: Mapping[str, Any],
     card: str,
 ) -> None:
     """Write the folder of a student or of an acceptability classifier.
 
-    The folder contains one or more *members*: networks that were trained from different random
-    initialisations and share the untrained weights of the encoder. A student has one member.
+    The folder contains one or more networks that were trained from different random initialisations
+    and share the untrained weights of the encoder. A student is a single network.
 
     Parameters
     ----------
@@ -55,8 +55,9 @@ def save_members(
         New folder.
     encoder
         Encoder from which training started.
-    members
-        Trained weights of each member by name, as returned by `TrainableEncoder.trained_weights`.
+    weights_by_name
+        Trained weights of each network, as returned by `TrainableEncoder.trained_weights`, by the
+        name of the network.
     record
         Training record as JSON values.
     card
@@ -69,8 +70,8 @@ def save_members(
     """
     with new_folder(out) as temporary:
         encoder.network.save_pretrained(temporary / ENCODER)
-        # A member is one trained network. Its file contains only the weights that were trained.
-        for name, weights in members.items():
+        # Store each trained network in a file, without the untrained weights of the encoder.
+        for name, weights in weights_by_name.items():
             tensors = {key: tensor.cpu().contiguous() for key, tensor in weights.items()}
             save_file(tensors, temporary / f"{name}.safetensors")
         encoder.tokenizer.save_pretrained(temporary / ENCODER)
