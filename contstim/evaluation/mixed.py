@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +23,6 @@ _FIRST_COLUMNS = (
     *("participant", "group", "item", "pair", "trial", "condition", "sentence_1", "sentence_2"),
     *("model_1", "model_2", "rating", "chose_2", "rt_ms"),
 )
-
-# Model of one column of log-ratios in the script for lme4.
-_GLMER_FIT = """\
-  {column} = glmer(chose_2 ~ {column} + (1 + {column} | participant) + {items},
-    data = d, family = binomial, control = control)"""
 
 
 def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
@@ -87,9 +84,9 @@ def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
 def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Path) -> list[Path]:
     """Write a table of choices, and scripts that fit mixed models to it with lme4, brms and bambi.
 
-    The scripts fit logistic regressions of choices on the models' log-ratios. Participants have
-    random intercepts and slopes, and items random intercepts. If items have several pairs, pairs
-    have random intercepts too.
+    The scripts fit the regressions of choices, response times and ratings on the models' log-ratios
+    that are described in the guide to mixed models. If items have several pairs, pairs have random
+    intercepts too. The scripts read the table by its path relative to the working directory.
 
     Parameters
     ----------
@@ -112,23 +109,31 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
     """
     table = mixed_model_table(human, scores)
     columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
-    # The scripts call the models ratio_1, ratio_2, ...; comments give their names.
-    names = zip(columns, map(str, scores.columns), strict=True)
+    hypotheses = [f"{second} > {first}" for first, second in combinations(columns, 2)]
     # Items with several pairs need random intercepts for pairs within items.
     has_nested_pairs = table["pair"].nunique() > table["item"].nunique()
-    items = "(1 | item) + (1 | pair)" if has_nested_pairs else "(1 | item)"
-    # Texts that replace the placeholders {names}, {sum}, ... of the templates.
+    # Texts that replace the placeholders {table}, {sum}, ... of the templates.
     fields = {
-        "names": "\n".join(f"# {column}: {' '.join(name.split())}" for column, name in names),
+        "table": json.dumps((Path(folder) / "mixed_models.csv").as_posix(), ensure_ascii=False),
         "sum": " + ".join(columns),
         "quoted": ", ".join(f'"{column}"' for column in columns),
-        "items": items,
-        "fits": ",\n".join(_GLMER_FIT.format(column=column, items=items) for column in columns),
+        "items": "(1 | item) + (1 | pair)" if has_nested_pairs else "(1 | item)",
+        "choices": ", ".join(f"choice_{m + 1}" for m in range(len(columns))),
+        "hypotheses": ", ".join(f'"{text}"' for text in hypotheses or ["ratio_1 > 0"]),
     }
+    # The name of a model is written into a comment, so it must not contain a line break.
+    models = [
+        {"m": m, "name": " ".join(str(name).split())} for m, name in enumerate(scores.columns, 1)
+    ]
     texts = {"mixed_models.csv": format_csv(escape_table(table))}
     for name in ("mixed_glmer.R", "mixed_brms.R", "mixed_bambi.py"):
         template = files("contstim") / "templates" / f"{name}.txt"
-        texts[name] = template.read_text("utf-8").format(**fields)
+        # A line of the template that contains {m} is repeated for each model.
+        texts[name] = "".join(
+            line.format(**fields, **model)
+            for line in template.read_text("utf-8").splitlines(keepends=True)
+            for model in (models if "{m}" in line else models[:1])
+        )
     for name, text in texts.items():
         write_atomically(Path(folder) / name, text)
     return [Path(folder) / name for name in texts]

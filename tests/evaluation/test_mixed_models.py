@@ -1,6 +1,8 @@
 """Test the table and the scripts for mixed models in other packages."""
 
 import ast
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -35,6 +37,33 @@ def test_mixed_model_table_and_scripts_are_written(make_study, tmp_path):
     text = (out / "mixed_glmer.R").read_text("utf-8")
     assert "chose_2 ~ ratio_3 + (1 + ratio_3 | participant) + (1 | item)" in text
     assert text.count("(") == text.count(")")
+    assert "choice_all <- glmer(chose_2 ~ ratio_1 + ratio_2 + ratio_3 + (1 + ratio_1" in text
+    text = (out / "mixed_brms.R").read_text("utf-8")
+    assert 'c("ratio_2 > ratio_1", "ratio_3 > ratio_1", "ratio_3 > ratio_2")' in text
+
+
+def test_scripts_contain_the_models_of_the_page(make_study, tmp_path, monkeypatch):
+    study, scores = make_study(n_people=6, models=("a", "b"))
+    study.to_csv(tmp_path / "choices.csv", index=False)
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    files = ["choices.csv", "--scores", "scores.csv"]
+    assert main(["evaluate", *files, "--mixed-models", "--out", "results"]) == 0
+    scripts = [path.read_text("utf-8") for path in Path("results").glob("mixed_*.R")]
+    statements = {
+        " ".join(line.split("#")[0].split()) for text in scripts for line in text.split("\n")
+    }
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "r.md").read_text("utf-8")
+    code = "\n".join(re.findall(r"```r\n(.*?)```", page, flags=re.DOTALL))
+    # A statement continues on lines that are indented.
+    code = re.sub(r"\n +", " ", re.sub(r" *#.*", "", code))
+    fits = [
+        line
+        for line in code.split("\n")
+        if re.search(r"(glmer|lmer|clmm|brm|hypothesis|update)\(|csv", line)
+    ]
+    assert len(fits) == 9
+    assert set(fits) <= statements
 
 
 def test_mixed_model_table_keeps_columns_without_catch_trials(make_study, tmp_path):
