@@ -176,6 +176,8 @@ def prepare_choices(raw: RawChoices) -> HumanData:
     choices, is_swapped = align_choices(checked), pd.Series(_needs_swap(checked))
     _refuse_reversed_scale(choices)
     notes = tuple(raw.notes)
+    if "trial" not in raw.table:
+        notes += ("trial: numbered by row order; if a column has the order, name it as trial.",)
     # State in a note if some trials are not experimental, since they are analysed separately.
     if (choices["kind"] != EXPERIMENTAL).any():
         notes += (f"Trials by kind: {format_kinds(choices)}.",)

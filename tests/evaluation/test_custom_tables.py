@@ -99,6 +99,22 @@ def test_unknown_columns_raise_an_error_with_a_proposal(tmp_path: Path) -> None:
     ) in str(error.value)
 
 
+def test_trial_numbers_are_read_or_noted() -> None:
+    columns = {"participant": "who", "sentence_1": "one", "sentence_2": "two", "rating": "code"}
+    t = simulate_answers().drop(columns="left").assign(trialNr=np.tile(np.arange(12, 0, -1), 12))
+    human = read_choices(t, columns=columns, low=1, high=6)
+    assert human.choices["trial"].tolist() == t["trialNr"].tolist()
+    assert "trial from 'trialNr'" in human.notes[0]
+    assert not any("row order" in note for note in human.notes)
+    # The order is unknown if no column has a name that is recognised.
+    unknown = t.rename(columns={"trialNr": "when"})
+    human = read_choices(unknown, columns=columns, low=1, high=6)
+    assert human.choices["trial"].tolist() == [*range(1, 13)] * 12
+    assert any(note.startswith("trial: numbered by row order") for note in human.notes)
+    named = read_choices(unknown, columns=columns | {"trial": "when"}, low=1, high=6)
+    assert named.choices["trial"].tolist() == t["trialNr"].tolist()
+
+
 def test_unused_side_column_is_reported() -> None:
     t = simulate_answers().assign(position=lambda t: t["left"].map({True: "Left", False: "right"}))
     t = t.drop(columns="left")

@@ -15,7 +15,10 @@ NAMES: dict[str, tuple[str, ...]] = {
     "group": ("group", "designgroup", "list", "counterbalance"),
     "item": ("item", "itemid", "itemnumber"),
     "kind": ("kind", "trialkind"),
-    "trial": ("trial", "trialid", "trialnumber", "ordernumberofitem", "trialindex", "trialorder"),
+    "trial": (
+        *("trial", "trialnumber", "trialnr", "trialno", "trialid", "ordernumberofitem"),
+        *("trialindex", "trialorder"),
+    ),
     "condition": ("condition", "trialcondition"),
     "model_1": ("model1",),
     "model_2": ("model2",),

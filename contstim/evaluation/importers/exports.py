@@ -293,8 +293,8 @@ def _map_columns(
             )
         if program:
             used[standard] = candidates[0]
-        elif standard in data:
-            used[standard] = standard
+        elif standard in data or standard == "trial":
+            used[standard] = candidates[0] if standard == "trial" else standard
         proposed[standard] = candidates[0]
 
     # Required: participant, two sentences, and a rating or response.
