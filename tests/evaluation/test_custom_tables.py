@@ -74,8 +74,11 @@ def test_unknown_columns_raise_an_error_with_a_proposal(tmp_path: Path) -> None:
         read_choices(path)
     assert str(error.value).startswith(
         "which columns contain participant and sentence_1 and sentence_2 and rating? Correct this "
-        f"proposal: {path} --column participant=THEIRS,sentence_1=THEIRS,"
-        "sentence_2=THEIRS,rating=THEIRS; it has 'Alter', "
+        f"proposal: {path} --column 'participant=THEIRS,sentence_1=Satz links,sentence_2=Satz "
+        f"rechts,rating=THEIRS' or, in Python, read_choices({str(path)!r}, columns={{'participant':"
+        " 'THEIRS', 'sentence_1': 'Satz links', 'sentence_2': 'Satz rechts', 'rating': 'THEIRS'}); "
+        "write left and right if these are the sides "
+        "of the screen, else sentence_1 and 2; it has 'Alter', "
     )
     with pytest.raises(InputError) as error:
         read_choices(german_table(), columns=NAMED)
@@ -97,6 +100,18 @@ def test_unknown_columns_raise_an_error_with_a_proposal(tmp_path: Path) -> None:
         "columns={'participant': 'Subject', 'sentence_1': 'SentenceA', 'sentence_2': 'SentenceB', "
         "'response': 'Answer'}, low=1.0, high=6.0)"
     ) in str(error.value)
+
+
+def test_columns_with_sentences_are_proposed() -> None:
+    for names, roles in (
+        (("text left", "text right"), ("left", "right")),
+        (("A", "B"), ("sentence_1", "sentence_2")),
+    ):
+        columns = dict(zip(["Satz links", "Satz rechts"], names, strict=True))
+        with pytest.raises(InputError, match="which columns contain participant") as error:
+            read_choices(german().rename(columns=columns))
+        proposal = ", ".join(f"'{role}': '{name}'" for role, name in zip(roles, names, strict=True))
+        assert proposal in str(error.value)
 
 
 def test_trial_numbers_are_read_or_noted() -> None:

@@ -483,6 +483,9 @@ def test_evaluate_command_reads_exports(tmp_path: Path, capsys: pytest.CaptureFi
     assert "Read as a jsPsych export: participant from 'subject'" in capsys.readouterr().err
     small_export("jspsych").drop(columns=["trial_type", "swapped"]).to_csv(file, index=False)
     assert main([*command, *ends]) == 2
-    assert "--column participant=subject --low f --high j; it has" in capsys.readouterr().err
+    assert (
+        "--column participant=subject --low f --high j or, in Python, read_choices("
+        in capsys.readouterr().err
+    )
     assert main([*command, "--column", "participant=subject", *ends]) == 0
     assert "f is the strongest preference for sentence 1" in capsys.readouterr().err

@@ -298,12 +298,21 @@ def _map_columns(
         proposed[standard] = candidates[0]
 
     # Required: participant, two sentences, and a rating or response.
-    missing = []
+    missing, hint = [], ""
     if "participant" not in used:
         missing.append("participant")
     if not ({"sentence_1", "sentence_2"} <= set(used) or {"left", "right"} <= set(used)):
-        has_side = "left" in proposed or "right" in proposed
-        missing += ["left", "right"] if has_side else ["sentence_1", "sentence_2"]
+        # Propose columns with several words in most cells, which probably contain sentences.
+        texts = [
+            str(column)
+            for column, cells in data.items()
+            if str(column) in other_columns and cells.astype("str").str.count(" ").median() >= 2
+        ]
+        names = normalise_name(" ".join([*proposed, *texts]))
+        pair = ["left", "right"] if "left" in names else ["sentence_1", "sentence_2"]
+        proposed = dict(zip(pair, texts, strict=False)) | proposed
+        missing += pair
+        hint = "; write left and right if these are the sides of the screen, else sentence_1 and 2"
     if not ("rating" in used or "response" in used):
         missing.append("response" if "response" in proposed else "rating")
     if missing:
@@ -313,7 +322,7 @@ def _map_columns(
         ends = guess_scale_ends(data[answers]) if needs_ends else {}
         raise InputError(
             f"which columns contain {' and '.join(missing)}? Correct this proposal: "
-            f"{call.complete(mapping, **ends)}; "
+            f"{call.complete(mapping, **ends)}{hint}; "
             f"{suggest_names('', [str(c) for c in data.columns], 'it has')}"
         )
     return used

@@ -11,8 +11,8 @@ import pandas as pd
 class ReadCall:
     """Call that reads a table, shown to the user when the table cannot be read.
 
-    An error message contains the call with the missing arguments, as arguments of a command for a
-    file or as a call of `read_choices` for a DataFrame.
+    An error message contains the call with the missing arguments, as a call of `read_choices` and,
+    for a file, as arguments of a command.
 
     Parameters
     ----------
@@ -45,14 +45,17 @@ class ReadCall:
         Returns
         -------
         str
-            Arguments of a command if the source is a file, or Python code if it is a DataFrame.
+            Python code; if the source is a file, also the arguments of a command.
         """
         columns = {**self._columns, **(columns or {})}
         options = {**self.options, **options}
-        # A DataFrame: format a call of `read_choices` in Python.
-        if isinstance(self._source, pd.DataFrame):
-            arguments = {**({"columns": columns} if columns else {}), **options}
-            return f"read_choices(table, {', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
+        # Format a call of `read_choices` in Python.
+        is_table = isinstance(self._source, pd.DataFrame)
+        arguments = {**({"columns": columns} if columns else {}), **options}
+        text = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+        python = f"read_choices({'table' if is_table else repr(str(self._source))}, {text})"
+        if is_table:
+            return python
         # A file: format arguments of the command line, quoted for a shell.
         words = [shlex.quote(str(self._source))]
         if columns:
@@ -63,4 +66,4 @@ class ReadCall:
         for key, value in options.items():
             text = f"{value:g}" if isinstance(value, float) else str(value)
             words += [f"--{option_names.get(key, key)}", shlex.quote(text)]
-        return " ".join(words)
+        return f"{' '.join(words)} or, in Python, {python}"
