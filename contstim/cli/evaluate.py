@@ -225,7 +225,7 @@ def evaluate_choices(
     seed
         random seed [0]
     """
-    from contstim.evaluation import evaluate, exclusion, importers, mixed, options, summary
+    from contstim.evaluation import evaluate, exclusion, importers, options, summary
     from contstim.evaluation import scores as score_tables
     from contstim.models.registry import load_models
     from contstim.tables import read_table
@@ -266,11 +266,7 @@ def evaluate_choices(
     for note in result.provenance.notes:
         print_message(note)
     folder = Path(out)
-    result.report(folder)
-    if mixed_models:
-        included, _ = exclusion.exclude(human.choices, result.provenance.options.exclusions)
-        wide_scores = result.provenance.scores.set_index("sentence")
-        mixed.write_mixed_models(replace(human, choices=included), wide_scores, folder)
+    result.report(folder, mixed_models)
     for sentence in (*summary.describe_sample(result), "", *summary.summarize(result), ""):
         print(sentence)
     if result.models.empty:

@@ -205,6 +205,7 @@ def evaluate(
             versions=package_versions("pandas"),
         ),
         data=data,
+        human=replace(human, choices=included),
     )
 
 

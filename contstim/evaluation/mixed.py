@@ -52,8 +52,10 @@ def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If there is no experimental choice with a preference.
+        If there is no experimental choice with a preference, or no model.
     """
+    if scores.empty:
+        raise InputError("mixed models need scores of at least one model; give models or scores")
     ratio_columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
     # A logistic regression needs a choice of one of the two sentences.
     is_used = (human.choices["kind"] == EXPERIMENTAL) & (human.choices["rating"] != 0)
@@ -103,7 +105,7 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
     Raises
     ------
     InputError
-        If there is no experimental choice with a preference.
+        If there is no experimental choice with a preference, or no model.
     OutputError
         If a file cannot be written.
     """

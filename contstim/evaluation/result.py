@@ -11,7 +11,9 @@ import pandas as pd
 
 from contstim.columns import SPEC, UNIT
 from contstim.display import displayable, format_table_html
+from contstim.evaluation.choices import HumanData
 from contstim.evaluation.measures import MEASURES
+from contstim.evaluation.mixed import write_mixed_models
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.trials import TrialData
 from contstim.files import write_atomically
@@ -196,6 +198,8 @@ class Evaluation:
         For a pair of models, it is the interaction of model and factor.
     data
         Analysed choices as arrays.
+    human
+        Choices after exclusions.
 
     Examples
     --------
@@ -213,6 +217,7 @@ class Evaluation:
     summary: Summary
     provenance: Provenance
     data: TrialData
+    human: HumanData
     conditions: pd.DataFrame
 
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -302,13 +307,15 @@ class Evaluation:
         paragraphs = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
         return paragraphs + figure + tables
 
-    def report(self, folder: str | Path) -> Path:
+    def report(self, folder: str | Path, mixed_models: bool = False) -> Path:
         """Write tables, figures and the page ``report.html`` to a folder.
 
         Parameters
         ----------
         folder
             Folder of the files, which is created if necessary.
+        mixed_models
+            Whether to also write data and scripts for mixed models, see `write_mixed_models`.
 
         Returns
         -------
@@ -317,9 +324,13 @@ class Evaluation:
 
         Raises
         ------
+        InputError
+            If data for mixed models are requested, but no model was evaluated.
         OutputError
             If the folder or a file cannot be written.
         """
         from contstim.evaluation.report import write_report  # loads Matplotlib
 
+        if mixed_models:
+            write_mixed_models(self.human, self.provenance.scores.set_index("sentence"), folder)
         return write_report(self, folder)

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 from contstim.cli import main
+from contstim.errors import InputError
+from contstim.evaluation import ExclusionRules, evaluate, read_choices
 
 
 def test_mixed_model_table_and_scripts_are_written(make_study, tmp_path):
@@ -99,6 +101,24 @@ def test_mixed_model_table_keeps_columns_without_catch_trials(make_study, tmp_pa
     assert table["item"].nunique() < table["pair"].nunique() == 17
     for script in ("mixed_glmer.R", "mixed_brms.R", "mixed_bambi.py"):
         assert "+ (1 | item) + (1 | pair)" in (tmp_path / script).read_text("utf-8")
+
+
+def test_the_report_in_python_writes_the_same_files(make_study, tmp_path):
+    study, scores = make_study(n_people=6, models=("a", "b"))
+    study.to_csv(tmp_path / "choices.csv", index=False)
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    files = [str(tmp_path / "choices.csv"), "--scores", str(tmp_path / "scores.csv")]
+    rule = ["--exclude", "rt<1030"]
+    assert main(["evaluate", *files, *rule, "--mixed-models", "--out", str(tmp_path / "one")]) == 0
+    rules = ExclusionRules(min_rt_ms=1030)
+    human = read_choices(tmp_path / "choices.csv")
+    evaluate(human, scores, exclusions=rules).report(tmp_path / "two", mixed_models=True)
+    one, two = (pd.read_csv(tmp_path / folder / "mixed_models.csv") for folder in ("one", "two"))
+    pd.testing.assert_frame_equal(one, two)
+    assert two["rt_ms"].min() == 1030
+    assert (tmp_path / "two" / "mixed_glmer.R").exists()
+    with pytest.raises(InputError, match="mixed models need scores"):
+        evaluate(human).report(tmp_path / "three", mixed_models=True)
 
 
 def test_lower_is_better_scores_are_negated(make_study, tmp_path):

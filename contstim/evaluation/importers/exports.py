@@ -308,8 +308,8 @@ def _map_columns(
             for column, cells in data.items()
             if str(column) in other_columns and cells.astype("str").str.count(" ").median() >= 2
         ]
-        names = normalise_name(" ".join([*proposed, *texts]))
-        pair = ["left", "right"] if "left" in names else ["sentence_1", "sentence_2"]
+        all_names = normalise_name(" ".join([*proposed, *texts]))
+        pair = ["left", "right"] if "left" in all_names else ["sentence_1", "sentence_2"]
         proposed = dict(zip(pair, texts, strict=False)) | proposed
         missing += pair
         hint = "; write left and right if these are the sides of the screen, else sentence_1 and 2"
