@@ -109,7 +109,7 @@ def test_columns_with_sentences_are_proposed() -> None:
     ):
         columns = dict(zip(["Satz links", "Satz rechts"], names, strict=True))
         with pytest.raises(InputError, match="which columns contain participant") as error:
-            read_choices(german().rename(columns=columns))
+            read_choices(german_table().rename(columns=columns))
         proposal = ", ".join(f"'{role}': '{name}'" for role, name in zip(roles, names, strict=True))
         assert proposal in str(error.value)
 

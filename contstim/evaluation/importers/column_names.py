@@ -15,10 +15,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "group": ("group", "designgroup", "list", "counterbalance"),
     "item": ("item", "itemid", "itemnumber"),
     "kind": ("kind", "trialkind"),
-    "trial": (
-        *("trial", "trialnumber", "trialnr", "trialno", "trialid", "ordernumberofitem"),
-        *("trialindex", "trialorder"),
-    ),
+    "trial": ("trial", "trialnumber", "trialnr", "ordernumberofitem", "trialindex", "trialorder"),
     "condition": ("condition", "trialcondition"),
     "model_1": ("model1",),
     "model_2": ("model2",),

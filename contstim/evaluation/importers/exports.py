@@ -303,11 +303,8 @@ def _map_columns(
         missing.append("participant")
     if not ({"sentence_1", "sentence_2"} <= set(used) or {"left", "right"} <= set(used)):
         # Propose columns with several words in most cells, which probably contain sentences.
-        texts = [
-            str(column)
-            for column, cells in data.items()
-            if str(column) in other_columns and cells.astype("str").str.count(" ").median() >= 2
-        ]
+        n_spaces = data.map(lambda cell: str(cell).count(" ")).median()
+        texts = [str(name) for name in n_spaces.index[n_spaces > 1] if str(name) in other_columns]
         all_names = normalise_name(" ".join([*proposed, *texts]))
         pair = ["left", "right"] if "left" in all_names else ["sentence_1", "sentence_2"]
         proposed = dict(zip(pair, texts, strict=False)) | proposed

@@ -50,12 +50,10 @@ class ReadCall:
         columns = {**self._columns, **(columns or {})}
         options = {**self.options, **options}
         # Format a call of `read_choices` in Python.
-        is_table = isinstance(self._source, pd.DataFrame)
         arguments = {**({"columns": columns} if columns else {}), **options}
         text = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
-        python = f"read_choices({'table' if is_table else repr(str(self._source))}, {text})"
-        if is_table:
-            return python
+        if isinstance(self._source, pd.DataFrame):
+            return f"read_choices(table, {text})"
         # A file: format arguments of the command line, quoted for a shell.
         words = [shlex.quote(str(self._source))]
         if columns:
@@ -66,4 +64,4 @@ class ReadCall:
         for key, value in options.items():
             text = f"{value:g}" if isinstance(value, float) else str(value)
             words += [f"--{option_names.get(key, key)}", shlex.quote(text)]
-        return f"{' '.join(words)} or, in Python, {python}"
+        return f"{' '.join(words)} or, in Python, read_choices({str(self._source)!r}, {text})"
