@@ -318,7 +318,7 @@ def _map_text_cells(table: pd.DataFrame, function: Callable[[str], str]) -> pd.D
     cached = cache(function)  # many cells are repeated
     out = table.rename(columns=lambda name: cached(str(name)))
     for index, dtype in enumerate(out.dtypes):
-        # Other columns contain no text.
+        # Columns of the type object (O) may contain text.
         if dtype.kind == "O":
             cells = [cached(c) if isinstance(c, str) else c for c in out.iloc[:, index]]
             out.isetitem(index, pd.Series(cells, index=out.index, dtype=dtype))

@@ -194,7 +194,7 @@ def _bundled_data_sets() -> dict[str, DataSet]:
         benchmarks: dict[str, Reader] = {}
         for part, options in declared["benchmarks"].items():
             benchmarks[part] = partial(
-                _read, name=f"{name}/{part}", reference=declared["reference"], **options
+                _read_benchmark, name=f"{name}/{part}", reference=declared["reference"], **options
             )
         data_sets[name] = DataSet(
             name=name,
@@ -209,7 +209,7 @@ def _bundled_data_sets() -> dict[str, DataSet]:
     return data_sets
 
 
-def _read(
+def _read_benchmark(
     files: Mapping[str, Path],
     *,
     name: str,

@@ -204,11 +204,11 @@ def power(
     if difference is not None:
         simulator = study_simulation.simulate_difference(difference, effects)
     elif pilot_choices is not None:
-        simulator = study_simulation.simulate_pilot(
+        simulator = study_simulation.build_pilot_simulator(
             pilot_format, pilot_choices, trials, compare, scores
         )
     else:
-        simulator = study_simulation.simulate_trials(str(trials), compare, scores, follow, effects)
+        simulator = study_simulation.build_simulator(str(trials), compare, scores, follow, effects)
     table = study_simulation.compute_power(
         simulator, participants, trials_each, target, simulations, seed
     )

@@ -185,7 +185,7 @@ def write_selection(
         print_message(f"excluded: {', '.join(reasons) or 'none'}")
     for pair in attrs.get("pairs", ()):
         _report_model_pair(pair)
-    # How well the selected pairs separate each two models, for sets of pairs.
+    # For sets of pairs: report which two models the pairs separate least.
     if "separations" in attrs:
         _report_separations(selected, attrs)
     # The gap between objective and bound limits how far the selection is from the optimum.

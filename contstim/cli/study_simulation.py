@@ -119,7 +119,7 @@ def simulate_participants(
 
 
 def simulate_difference(difference: float, effects: dict[str, Any]) -> StudySimulator:
-    """Return a simulator of studies in which two models differ in accuracy by `difference`.
+    """Create a simulator of studies in which two models differ in accuracy by `difference`.
 
     Participants have the parameters of the published study by Golan et al. (2023), except for those
     in `effects`, a mapping from field of `Simulation` to value.
@@ -128,14 +128,14 @@ def simulate_difference(difference: float, effects: dict[str, Any]) -> StudySimu
     return StudySimulator.from_difference(difference, simulation)
 
 
-def simulate_pilot(
+def build_pilot_simulator(
     choice_format: ChoiceFormat,
     pilot: str,
     questions: str | None,
     compare: Sequence[str],
     scores: str | None,
 ) -> StudySimulator:
-    """Return a simulator of studies like a pilot study, and report the effects of the pilot.
+    """Create a simulator of studies like a pilot study, and report the effects of the pilot.
 
     Parameters
     ----------
@@ -170,14 +170,14 @@ def simulate_pilot(
     return report_disagreements(StudySimulator.from_pilot(evaluation.data))
 
 
-def simulate_trials(
+def build_simulator(
     trials: str,
     compare: Sequence[str],
     scores: str | None,
     follow: Sequence[str],
     effects: dict[str, Any],
 ) -> StudySimulator:
-    """Return a simulator of studies in which participants judge the sentence pairs of a table.
+    """Create a simulator of studies in which participants judge the sentence pairs of a table.
 
     Parameters
     ----------

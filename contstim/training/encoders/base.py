@@ -153,7 +153,7 @@ class FirstTokenModel(SentenceModel):
     ) -> None:
         super().__init__(spec.canonical(defaults))
         self.folder = spec.path
-        # Members are the trained networks in the folder, for example those that vote.
+        # Members are the trained networks in the folder, for example those that vote on a label.
         self.encoder, self.members, self._fingerprint = _load_members(
             self.folder, members, spec.get("device", defaults["device"])
         )
