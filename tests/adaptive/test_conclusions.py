@@ -10,7 +10,7 @@ from contstim.errors import InputError
 
 
 def simulate_answers(chances, n_people, n_trials, seed=11):
-    """Participants' trials and, for each model, whether it predicts the answer."""
+    """Return participants of trials and whether each model predicts each answer."""
     person = np.repeat(np.arange(n_people), n_trials)
     right = np.random.default_rng(seed).random((len(person), len(chances))) < np.array(chances)
     return person, right.astype(float)

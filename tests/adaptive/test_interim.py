@@ -18,7 +18,7 @@ LINK = Link(slopes=(0.6, 1.5))
 
 
 def simulate_study(n_people=30, n_trials=20, seed=0, crossed=True):
-    """Choices of people who follow model b; model twin is b again."""
+    """Return choices of participants who follow model b, and scores; twin equals b."""
     rng = np.random.default_rng(seed)
     n = n_trials if crossed else n_people * n_trials
     names = [f"s{k:04d}" for k in range(2 * n)]
@@ -148,7 +148,7 @@ def test_posterior_uses_answers_in_block_order():
 
 @pytest.mark.parametrize("name", ["filler", "fillers", "natural_vs_shuffled"])
 def test_fillers_and_catch_trials_are_excluded(name):
-    """Four pairs follow a, eight of another condition b: only the first count."""
+    """Four main pairs follow model a, and eight pairs of the other condition follow b."""
     names = [f"s{k:02d}" for k in range(24)]
     scores = pd.DataFrame({"a": [0.0, 1.0] * 12, "b": [1.0, 0.0] * 12}, index=names)
     rows = [

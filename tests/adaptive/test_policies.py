@@ -33,7 +33,7 @@ def make_state(n=40, models=3, thresholds=(), seed=0, weights=None):
 
 
 def joint_information(state, pairs):
-    """Mutual information of several answers and the model, by listing all answers."""
+    """Return the mutual information of answers and model by enumerating all answers."""
     probabilities = [
         state.answer_curves[np.arange(len(state.weights)), :, state.grid_positions[pair]]
         for pair in pairs

@@ -18,7 +18,7 @@ PEOPLE = ResponseModel(slope_sd=0.47, side_sd=0.29, item_sd=1.36, lapse=0.02)
 
 
 def integrate_answer_probability(g, answer, beta, b, people, cuts):
-    """P(answer) with the item effect integrated adaptively by SciPy."""
+    """Return P(answer), with the item effect integrated adaptively by SciPy."""
 
     def chance(u):
         above = [1.0, *(expit(beta * g + b + u - cut) for cut in cuts), 0.0]
@@ -29,7 +29,7 @@ def integrate_answer_probability(g, answer, beta, b, people, cuts):
 
 
 def grid_log_likelihood(trials, slope, people, cuts):
-    """One person's marginal likelihood on a dense grid of midpoints."""
+    """Return a participant's log marginal likelihood on a dense grid of midpoints."""
     z = (np.arange(-6, 6, 0.15) + 0.075)[:, None]
     side = (np.arange(-6, 6, 0.15) + 0.075)[None, :]
     total = norm.logpdf(z) + norm.logpdf(side) + 2 * np.log(0.15)

@@ -45,7 +45,7 @@ groups = 2
 
 
 def make_trials(people=6, pairs=8):
-    """Return trials in two groups with pairs of their own, two pairs per item, two catch trials."""
+    """Return trials of two groups with different pairs, two pairs per item and two catch trials."""
     rows = []
     for who in range(people):
         for k in range(pairs + 2):

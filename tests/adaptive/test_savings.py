@@ -20,7 +20,7 @@ N_PAIRS, SIZE = 400, 0.6
 
 
 def two_models(n_opposed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Two models with equal preferences, opposed on the first pairs and the same on the others."""
+    """Return scores of two models that are opposed on the first pairs and equal on the others."""
     first = np.array([f"a{k}" for k in range(N_PAIRS)])
     second = np.array([f"b{k}" for k in range(N_PAIRS)])
     rng = np.random.default_rng(0)
@@ -36,7 +36,7 @@ def two_models(n_opposed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def answers_by_binomial(share: float, target: float) -> int:
-    """Number of answers at which the model that is right with a probability has most answers."""
+    """Return the number of answers at which the correct model leads with the target probability."""
     p = ResponseModel().probabilities(np.array(SIZE))
     for n in range(1, 2000):
         opposed = np.arange(n + 1)

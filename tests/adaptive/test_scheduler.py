@@ -15,7 +15,7 @@ PLAN = replace(NINE_TRIALS, trials=21)
 
 
 def play(scheduler, n_blocks, seed=0, slow=()):
-    """Issue blocks to four people; those in `slow` are answered late or never."""
+    """Issue blocks to four participants; blocks in `slow` are not answered."""
     rng = np.random.default_rng(seed)
     weights = []
     for number in range(n_blocks):

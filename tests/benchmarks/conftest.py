@@ -14,7 +14,7 @@ import pytest
 
 @dataclass
 class Served:
-    """What a server has, and what it was asked.
+    """Files of a local server, and the requests that it received.
 
     Attributes
     ----------
@@ -32,13 +32,13 @@ class Served:
     asked: list[str] = field(default_factory=list)
 
     def address(self, path: str) -> str:
-        """Return the address of a path, which it need not have."""
+        """Return the URL of a path, whether or not it exists."""
         return f"http://127.0.0.1:{self.port}/{path}"
 
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    """Yield what a server on this machine has; the cache is a folder of the test's own."""
+    """Yield the state of a local server; the cache is in the temporary folder."""
     monkeypatch.setenv("CONTSTIM_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     state = Served()

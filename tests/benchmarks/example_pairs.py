@@ -22,7 +22,7 @@ def sentence_pairs(n: int = 4) -> pd.DataFrame:
 
 
 def pair_benchmark(name: str = "made/pairs") -> PairBenchmark:
-    """Return a benchmark of these pairs, with one published model and people."""
+    """Return a benchmark of the pairs with one published model and human accuracies."""
     paradigms = ["number", "tense", "order", "none"]
     figure = ("all", "accuracy", "old", "value", 0.625, "Table 1")
     return PairBenchmark(

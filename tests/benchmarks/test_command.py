@@ -52,7 +52,7 @@ def test_results_include_published_models(capsys):
 
 
 def test_accuracy_below_chance_prints_a_warning(capsys, monkeypatch):
-    """A bigram that prefers the sentence that the table calls bad is below chance."""
+    """The bigram model prefers the sentences that the table calls bad."""
     good, bad = (
         ["The dog sat here.", "She left the house."],
         ["The dog here sat.", "She left house the."],

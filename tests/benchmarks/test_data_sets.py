@@ -17,7 +17,7 @@ SIZE = len(CONTENT)
 
 @pytest.fixture
 def fetch_data_set(served, monkeypatch):
-    """Return a function that fetches a data set of one file at a path of the server."""
+    """Return a function that fetches a data set with one file from the local server."""
 
     def fetch_example(path="data.bin", source=None, name="made"):
         sha256 = hashlib.sha256(CONTENT).hexdigest()

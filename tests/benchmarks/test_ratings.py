@@ -17,7 +17,7 @@ from contstim.errors import InputError
 
 
 def simulate_ratings(n_sentences=200, n_people=12, noise=1.0, people=True, seed=0):
-    """Return ratings that sum a sentence's and a person's effect and noise, and the sentences'."""
+    """Return ratings with effects of sentences and participants, and the sentence effects."""
     rng = np.random.default_rng(seed)
     true = rng.normal(size=n_sentences)
     lean = rng.normal(size=n_people)
@@ -214,14 +214,14 @@ def test_criteria_of_six_pairs_by_hand() -> None:
 
 
 def matthews_correlation(labels, guesses):
-    """Return Matthews' correlation, Pearson's of two binary vectors; 0 if one is constant."""
+    """Return the Matthews correlation of two binary vectors, or 0 if one is constant."""
     if np.ptp(labels) == 0 or len(set(guesses)) == 1:
         return 0.0
     return stats.pearsonr(labels, guesses.astype(float)).statistic
 
 
 def labelled_sentences(n, name, seed, distance=1.0):
-    """Return n sentences with labels, and their scores, in which there are ties."""
+    """Return n sentences with labels, and their scores with ties."""
     rng = np.random.default_rng(seed)
     labels = (np.arange(n) % 5 > 1).astype(int)
     scores = np.round(distance * labels + rng.normal(size=n), 1)

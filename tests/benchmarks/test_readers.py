@@ -32,7 +32,7 @@ def write_file(tmp_path):
 
 @pytest.fixture
 def fetch(tmp_path):
-    """Return a function that returns a data set with the files that were written."""
+    """Return a function that returns a data set of the written files."""
     return lambda name: FetchedData(DATA_SETS[name], {p.name: p for p in tmp_path.iterdir()})
 
 

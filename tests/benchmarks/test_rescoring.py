@@ -55,7 +55,7 @@ def _model(table: pd.DataFrame, path: Path, seed: int = 1):
 
 
 def _corpus_value(metric: str, references: list[str], hypotheses: list[str]) -> float:
-    """Compute the metric of a corpus by the library itself."""
+    """Compute the metric of a corpus with its reference library."""
     if metric == "wer":
         return jiwer.wer(references, hypotheses)
     return sacrebleu.corpus_bleu(hypotheses, [references]).score
@@ -103,7 +103,7 @@ def test_weights_equal_a_brute_force_grid_search(metric: str, tmp_path: Path) ->
 
 
 def test_hypotheses_preferred_by_the_model_are_selected(tmp_path: Path) -> None:
-    """The baseline always errs, the model is always right, and the oracle as well."""
+    """The baseline is always wrong; the model and the oracle are always right."""
     sentences = [f"the {a} saw a {b}" for a, b in itertools.permutations(WORDS[3:6], 2)]
     rows = []
     for number, good in enumerate(sentences):

@@ -28,7 +28,7 @@ class CutError(Exception):
 
 
 def fail_after_batches(model, after):
-    """Let a model break after so many batches, and return the batches that it was asked for."""
+    """Make a model fail after some batches, and return the list of scored batches."""
     whole, asked = type(model).score_with_counts, []
 
     def totals(sentences):

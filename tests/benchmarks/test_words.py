@@ -21,7 +21,7 @@ WORDS = {"title": "Made", "source": "Nobody (2026)"}
 
 
 def suite_file(folder, name, formulas):
-    """Write a suite of two items with two conditions, in words that the trigram knows."""
+    """Write a suite of two items with two conditions, in words known to the trigram model."""
 
     def condition(called, *contents):
         regions = [{"region_number": i, "content": c} for i, c in enumerate(contents, start=1)]

@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    """A browser's profile of its own; no page in it may ask another host."""
+    """Yield a new browser profile; its pages may request only the local host."""
     opened = open_context(browser)
     asked: list[str] = []
     faults: list[str] = []

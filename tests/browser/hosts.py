@@ -43,7 +43,7 @@ serve(read_study(sys.argv[1]), port=int(sys.argv[2]))
 
 
 class Server:
-    """The study's own server, on the same port each time it is started.
+    """Server process of a study, on the same port each time it is started.
 
     A socket that does not listen holds the port: while the server is down, nobody else gets it.
     """
@@ -76,7 +76,7 @@ class Server:
                 return
 
     def kill(self) -> None:
-        """Kill it as a power cut would."""
+        """Kill the process without warning."""
         if self._process is not None:
             self._process.kill()  # SIGKILL
             self._process.wait()
@@ -88,7 +88,7 @@ class Server:
 
 
 class FileHost:
-    """A host of files with an endpoint, ``/pipe``, that keeps DataPipe's rules.
+    """Host of files with an endpoint, ``/pipe``, that follows the rules of DataPipe.
 
     They are those of its function ``api-data`` with an experiment's default settings: in this
     order a parameter is missing, data collection is not active, the limit of sessions is reached,
@@ -129,7 +129,7 @@ class FileHost:
         self._thread.start()
 
     def take(self, body: dict[str, Any]) -> tuple[int, str | None]:
-        """Store a file, or say why not."""
+        """Store a file, or return the reason for refusing it."""
         if not all(body.get(name) for name in ("experimentID", "data", "filename")):
             return 400, "MISSING_PARAMETER"
         if not self.active:

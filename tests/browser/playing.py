@@ -22,12 +22,12 @@ _TRIAL = re.compile(r"Trial (\d+) of (\d+)")
 
 
 def choice_of(number: int) -> int:
-    """What this participant answers to the trial of a number."""
+    """Return the choice of this participant in trial `number`."""
     return CHOICES[number % 6]
 
 
 def shorten_send_timeout(page: Page) -> None:
-    """Have a page say after two seconds, not after twenty, that answers do not arrive."""
+    """Make a page report unsent answers after two seconds instead of twenty."""
 
     def change(route: Route) -> None:
         script = route.fetch(max_retries=3)  # a server may close a connection that idles
@@ -41,14 +41,14 @@ def shorten_send_timeout(page: Page) -> None:
 
 
 def open_context(browser: Browser, **options: Any) -> BrowserContext:
-    """Open a browser's profile of its own, in which all waits are patient."""
+    """Open a new browser profile with long timeouts."""
     opened = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
     opened.set_default_timeout(1000 * PATIENCE_S)
     return opened
 
 
 def wait_until(page: Page, found: Callable[[], Found]) -> Found:
-    """Wait until something outside the page is true, while the page goes on."""
+    """Wait until a condition outside the page holds, and return its value."""
     end = time.monotonic() + PATIENCE_S
     while not (value := found()):
         assert time.monotonic() < end, "what the test waits for does not come"
@@ -57,7 +57,7 @@ def wait_until(page: Page, found: Callable[[], Found]) -> Found:
 
 
 def wait_for_drawing(page: Page, milliseconds: int) -> None:
-    """Wait until what is drawn has been seen for some milliseconds, by the page's own clock."""
+    """Wait until the drawn page has been visible for some milliseconds."""
     page.evaluate(
         "ms => new Promise((done) => requestAnimationFrame(() => setTimeout(done, ms)))",
         milliseconds,
@@ -82,13 +82,13 @@ _KEPT = """() => new Promise((resolve) => {
 
 
 def count_stored_rows(page: Page) -> dict[str, int]:
-    """What the browser keeps of a session that began: rows, answers that wait, trials."""
+    """Return the numbers of rows, waiting answers and trials stored in the browser."""
     found: dict[str, int] = page.evaluate(_KEPT)
     return found
 
 
 def log_notices(page: Page) -> None:
-    """Have the page note from when to when each text stood at its foot; see `stood`."""
+    """Record when each notice appears on the page; see `notice_duration`."""
     page.evaluate(
         """() => {
           const notice = document.getElementById("notice");
@@ -106,7 +106,7 @@ def log_notices(page: Page) -> None:
 
 
 def notice_duration(page: Page, text: str) -> float:
-    """For how many milliseconds a text stood at the foot of the page; waits until it is gone."""
+    """Return for how many milliseconds a notice was shown, once it is gone."""
     page.wait_for_function(
         """text => {
           const place = window.notices.findIndex(([, one]) => one.includes(text));
@@ -125,7 +125,7 @@ def notice_duration(page: Page, text: str) -> float:
 
 
 class Player:
-    """A participant before a page, using nothing but the keyboard."""
+    """A participant who uses only the keyboard."""
 
     def __init__(self, page: Page, watch: Callable[[Page, str], None] | None = None) -> None:
         self.page = page
@@ -133,7 +133,7 @@ class Player:
         self.seen: list[str] = []
 
     def screen(self, *wanted: str) -> str:
-        """Wait until one of the screens is shown (any, if none is named) and return its name."""
+        """Wait until one of the screens is shown (any by default), and return its name."""
         names = wanted or ("",)
         query = ", ".join(f"[data-screen{f'={name}' if name else ''}]" for name in names)
         found = self.page.wait_for_selector(query, state="attached")
@@ -147,7 +147,7 @@ class Player:
         return name
 
     def press(self, button: int = 0) -> None:
-        """Go to a button of the screen with the Tab key and press Enter."""
+        """Move to a button of the screen with the Tab key and press Enter."""
         for _ in range(button + 1):
             self.page.keyboard.press("Tab")
         self.page.keyboard.press("Enter")
@@ -175,7 +175,7 @@ class Player:
             self.leave("practice_done")
 
     def label(self) -> str | None:
-        """What screen readers say of the trial that is shown; None between trials."""
+        """Return the screen reader label of the current trial; None between trials."""
         label = self.page.evaluate("document.querySelector('.prompt .unseen')?.textContent ?? ''")
         return label or None
 
@@ -188,11 +188,11 @@ class Player:
         self.page.wait_for_selector(f".prompt .unseen:text('Trial {number} of ')", state="attached")
 
     def answer(self, key: str) -> None:
-        """Press a key until it is taken, and wait until the browser keeps the answer."""
+        """Press a key until it is accepted, and wait until the browser stores the answer."""
         self.give(lambda: self.page.keyboard.press(key))
 
     def click(self, place: int) -> None:
-        """As `answer`, by pointer."""
+        """Answer as `answer` does, with the pointer."""
         self.give(lambda: self.page.locator("button.answer").nth(place).click())
 
     def give(self, act: Callable[[], object]) -> None:
@@ -212,7 +212,7 @@ class Player:
         self.page.wait_for_selector("[data-screen]", state="attached")
 
     def play(self, until: int) -> None:
-        """Answer trials, with breaks, up to that of a number."""
+        """Answer trials and leave breaks, up to the trial `until`."""
         while True:
             if self.screen("trial", "break") == "break":
                 self.leave("break")

@@ -152,7 +152,7 @@ full = "OVER"
 
 
 def first_placeholder_after(study: Study, blocks: int) -> int:
-    """Return the last trial of so many first blocks, the fixed ones that follow included."""
+    """Return the number of the last trial before the placeholder that follows `blocks` blocks."""
     left = 4 * blocks
     for trial in study.design.trials[1]:
         if trial.is_placeholder:

@@ -77,7 +77,7 @@ def lines(text: str) -> list[dict[str, Any]]:
 
 
 def assert_complete_log(study: Study, found: list[dict[str, Any]], assignment: int) -> None:
-    """Check a raw log: one session, consent, each trial answered once, in order."""
+    """Assert that a raw log has one session, consent, and one answer per trial in order."""
     assert len({line["session"] for line in found}) == 1
     assert {(line["study"], line["assignment"]) for line in found} == {
         (study.study.name, assignment)
@@ -94,7 +94,7 @@ def assert_complete_log(study: Study, found: list[dict[str, Any]], assignment: i
 
 
 def assert_importable(study: Study, log: Path, found: list[dict[str, Any]] | None = None) -> None:
-    """Check that the raw log gives the tables that the study's server would have given."""
+    """Assert that the imported raw log gives the tables of a server."""
     if found is not None:
         log.write_text("".join(f"{json.dumps(line)}\n" for line in found), "utf-8")
     assert main(["experiment", "import", str(study.folder), str(log)]) == 0

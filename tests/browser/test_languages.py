@@ -72,7 +72,7 @@ LINES = """element => {
 
 @pytest.fixture
 def study_of(tmp_path: Path) -> Callable[[str], Study]:
-    """Make a study whose pairs and page are of a language."""
+    """Return a function that makes a study in a language."""
 
     def make(code: str) -> Study:
         first, second = PAIRS[code]

@@ -34,7 +34,7 @@ BUTTONS = """(buttons) => buttons.map((one) => {
 
 
 def buttons(page: Page) -> list[list[Any]]:
-    """The buttons of the trial: choice, key, x, y and what screen readers say."""
+    """Return choice, key, x, y and screen reader label of each button of the trial."""
     found: list[list[Any]] = page.eval_on_selector_all("[data-screen=trial] .answer", BUTTONS)
     return found
 
@@ -47,7 +47,7 @@ def events(study: Study, kind: str) -> list[dict[str, Any]]:
 
 
 def resize(page: Page, study: Study, width: int, height: int) -> None:
-    """Turn the window, and wait until the study has been told how it is now."""
+    """Resize the window, and wait until the study has recorded the new size."""
     page.set_viewport_size({"width": width, "height": height})
     wait_until(page, lambda: events(study, "environment")[-1]["viewport"] == [width, height])
 

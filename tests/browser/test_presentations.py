@@ -59,7 +59,7 @@ def lay_out(folder: Path, presentation: str, table: str = ITEMS) -> Study:
 
 
 def read(page: Page, words: int) -> None:
-    """Press the space bar once more than there are words."""
+    """Press the space bar once more than the number of words."""
     page.wait_for_selector(".word")
     for number in range(words + 1):
         assert page.locator(".word.open").count() == min(number, 1)

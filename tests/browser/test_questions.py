@@ -79,7 +79,7 @@ def write(page: Page, text: str) -> None:
 
 
 def send(page: Page) -> None:
-    """Press the form's button, and wait until the browser keeps what was answered."""
+    """Submit the form, and wait until the browser stores the answers."""
     form = page.query_selector("form")
     assert form is not None
     page.locator(".jspsych-btn").click()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module", params=[2, 20])
 def report(request, tmp_path_factory) -> Path:
-    """Write the report of so many models with long names."""
+    """Write a report of several models with long names."""
     rng = np.random.default_rng(0)
     choices = datasets.simulated_choices()
     sentences = pd.unique(choices[["sentence_1", "sentence_2"]].to_numpy().ravel())

@@ -44,7 +44,7 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that may be opened from a file."""
+    """Yield a page that can be opened from a file."""
     context = open_context(browser)
     yield context.new_page()
     context.close()
@@ -68,7 +68,7 @@ def save(page: Page, folder: Path) -> Path:
 
 
 def judge(page: Page, address: str, answers: dict[str, tuple[str, str]]) -> list[str]:
-    """Approve every sentence but those with another answer, by keys; return what was shown."""
+    """Approve all sentences without an entry in `answers`, by keys; return the sentences shown."""
     from playwright.sync_api import expect
 
     expect.set_options(timeout=1000 * PATIENCE_S)
@@ -137,7 +137,7 @@ def test_blind_page_asks_for_yes_or_no(page: Page, table: Path, tmp_path: Path) 
 
 
 def minimum_button_gap(page: Page) -> float:
-    """Return how near to each other two buttons that can be seen are, at the nearest, in pixels."""
+    """Return the smallest distance between two visible buttons, in pixels."""
     boxes = [box for one in page.locator("button").all() if (box := one.bounding_box())]
     assert len(boxes) >= 6
 

@@ -52,7 +52,7 @@ unsent = "LATER"
 
 
 def check_screen(page: Page, name: str) -> None:
-    """Check the screen that is shown, at both widths; keep pictures if SCREENSHOTS says where."""
+    """Check the current screen at both widths; save pictures if SCREENSHOTS names a folder."""
     if kept := os.environ.get("SCREENSHOTS"):
         direction = page.evaluate("document.documentElement.dir")
         for width, height in PICTURES:

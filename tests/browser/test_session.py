@@ -31,7 +31,7 @@ pytestmark = pytest.mark.browser
 
 
 def rows(study: Study, kind: str = "choice") -> list[dict[str, Any]]:
-    """Read the answers that the server stored, in the order in which they came."""
+    """Return the answers stored by the server in order of arrival."""
     path = f"file:{study.folder / DATA_FILE}?mode=ro"
     with closing(sqlite3.connect(path, uri=True)) as connection:
         connection.row_factory = sqlite3.Row
@@ -42,14 +42,14 @@ def rows(study: Study, kind: str = "choice") -> list[dict[str, Any]]:
 
 
 def wait_for_rows(page: Page, study: Study, number: int) -> None:
-    """Wait until the server has so many answers and the page knows that it has them."""
+    """Wait until the server has `number` answers and the page knows it."""
     wait_until(page, lambda: len(rows(study)) >= number)
     assert len(rows(study)) == number
     wait_until(page, lambda: count_stored_rows(page)["waiting"] == 0)
 
 
 def assert_complete(study: Study, assignment: int = 1) -> None:
-    """Check that each trial was answered once, in order, by the keys that were pressed."""
+    """Assert that each trial was answered once, in order, by the pressed keys."""
     shown = [trial for trial in study.design.trials[assignment] if trial.kind == "choice"]
     stored = rows(study)
     assert [row["trial"] for row in stored] == [trial.id for trial in shown]
@@ -67,7 +67,7 @@ def post(url: str, body: dict[str, Any], token: str = "") -> dict[str, Any]:
 
 
 def answer_all_trials(server: Server, study: Study) -> None:
-    """Be another participant, without a browser: choose the longer sentence."""
+    """Answer all trials of another participant without a browser, by sentence length."""
     begun = post(f"{server.url}api/sessions", consent(study))
     token, trials = begun["token"], begun["bundle"]["trials"]
     for start in range(0, len(trials), 50):
@@ -82,7 +82,7 @@ def answer_all_trials(server: Server, study: Study) -> None:
 
 
 def assert_evaluable(study: Study, folder: Path, participants: int) -> None:
-    """Check that what was collected goes through the analysis."""
+    """Assert that the collected data can be evaluated."""
     assert main(["experiment", "export", str(study.folder), "--out", str(folder / "data")]) == 0
     choices = pd.read_csv(folder / "data" / "choices.csv")
     assert choices.groupby("participant").size().tolist() == [165] * participants

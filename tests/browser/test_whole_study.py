@@ -33,7 +33,7 @@ def test_study_runs_from_pilot_to_report(
     scores, server = read_scores(tmp_path), serve(study)
 
     def visit() -> str:
-        """Take part, always as the model prefers, if the study is open; return the last screen."""
+        """Take part in an open study as the model prefers; return the last screen."""
         player = Player(open_context(browser).new_page())
         player.page.goto(server.url)
         player.leave("consent")

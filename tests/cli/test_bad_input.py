@@ -136,7 +136,7 @@ def test_invalid_arguments_are_rejected(fail, argv: list[str], words: str) -> No
 
 
 def test_output_equal_to_an_input_is_rejected(fail, tmp_path: Path, sentences: str) -> None:
-    """Overwriting the input would lose it: sentences, a text, hours of triplets."""
+    """Overwriting the input would lose sentences, a text or triplets."""
     before = Path(sentences).read_bytes()
     link = tmp_path / "link.txt"
     link.symlink_to(sentences)
@@ -160,7 +160,7 @@ def test_empty_arguments_are_rejected(fail, argv: list[str]) -> None:
 
 
 def _run(shell: str, sentences: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a shell line in which $C is the command and $S the file of sentences."""
+    """Run a shell line; $C is the command and $S the file of sentences."""
     code = "import sys; from contstim.cli import main; sys.exit(main())"
     command = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
     line = shell.replace("$C", command).replace("$S", shlex.quote(sentences))

@@ -29,7 +29,7 @@ def _sentences(n: int) -> list[str]:
 
 
 class _Batched(RandomBigramModel):
-    """Scores differ in their last digits from batch to batch, as those of networks do."""
+    """Model with scores that differ slightly between batches, as those of networks do."""
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
         self.n_scored += 1

@@ -23,7 +23,7 @@ from contstim.synthesis.problem import MinScore
 def demo_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[str, str, pd.DataFrame]:
-    """Run it; return what it prints, its page and its triplets."""
+    """Run the demonstration; return its printed text, page and triplets."""
     bound = MinScore("contstim:trigram", -1.0, natural=True)
     monkeypatch.setattr(demo, "PAIRS", demo.PAIRS[:1])
     monkeypatch.setattr(

@@ -12,7 +12,7 @@ from contstim.cli import main
 
 @pytest.fixture
 def choices(tmp_path: Path) -> Path:
-    """Eight participants who choose, mostly, what the trigram finds more probable."""
+    """Write choices of eight participants who mostly follow the trigram model."""
     sentences = [s for s in pool() if len(s.split()) == 8][:40]
     scores = load_model("contstim:trigram").score(sentences)
     rng = np.random.default_rng(0)

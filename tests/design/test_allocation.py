@@ -11,7 +11,7 @@ from contstim.errors import InfeasibleError
 
 
 def ring(length, groups):
-    """Cells of `groups` trials whose first trials share sentences around a ring."""
+    """Return cells of `groups` trials; the first trials of neighbouring cells share a sentence."""
     cells, members = [], []
     for cell in range(length):
         for place in range(groups):
@@ -33,7 +33,7 @@ def assert_valid_allocation(trials, allocated):
 
 
 def worst_allocation(trials):
-    """The worst start: the trials that share sentences all in group 0."""
+    """Return an allocation with all trials that share sentences in group 0."""
     allocated = np.empty(len(trials.cells), dtype=np.int64)
     for cell in trials.group_trials_by_cell():
         allocated[cell] = np.arange(len(cell)) % trials.n_groups
@@ -86,7 +86,7 @@ def test_valid_allocations_are_kept():
 
 
 def test_equal_shares_take_precedence_over_separation():
-    """Both trials of a cell in one group would keep all sentences apart, but is not allowed."""
+    """Both trials of a cell in one group would separate all sentences, but shares would differ."""
     members = [("s", "t"), ("u", "v"), ("s", "u"), ("t", "v")]
     trials = TrialCells(np.array([0, 0, 1, 1]), members, 2)
     with pytest.raises(InfeasibleError, match="at least 2 would be seen twice"):

@@ -13,7 +13,7 @@ LEVELS = list(itertools.product(("sg", "pl"), ("one", "many")))
 
 
 def make_items(n: int = 8) -> pd.DataFrame:
-    """Pairs in two times two conditions, each item with conditions in another order, fillers."""
+    """Return items with pairs in 2 x 2 conditions in varying order, and fillers."""
     rows = []
     for k in range(n):
         versions = [
@@ -32,7 +32,7 @@ def make_items(n: int = 8) -> pd.DataFrame:
 
 
 def reuse_pair(table: pd.DataFrame, row: int, other: int, *pair: str) -> pd.DataFrame:
-    """Give two rows the same pair, the second with its sentences exchanged, and conditions."""
+    """Give two rows the same pair, with exchanged sentences in the second."""
     table["condition"] = table["condition"].fillna(table["attractor"] + "." + table["number"])
     names = ["sentence_1", "sentence_2"]
     table.loc[other, names[::-1]] = pair

@@ -28,7 +28,7 @@ def trials_and_scores(n_pairs: int, seed: int = 0) -> tuple[pd.DataFrame, pd.Dat
 
 
 def test_power_without_variance_between_units_is_noncentral_t() -> None:
-    """The residual alone: quasi-F has the variance of all answers, and many degrees of freedom."""
+    """With residual variance alone, quasi-F uses the variance of all answers."""
     difference, participants, trials = 0.12, 20, 30
     simulator = StudySimulator.from_difference(difference, ALIKE, measures=("accuracy",))
     row = power_curve(simulator, [participants], [trials], 4000, seed=1).squeeze()
@@ -60,7 +60,7 @@ def test_power_with_identical_participants_is_an_item_t_test() -> None:
 
 
 def test_recovery_of_one_pair_is_binomial() -> None:
-    """Of n answers to one pair the followed model has the majority, or half of the ties."""
+    """The followed model has the majority of n answers to one pair, or half of the ties."""
     simulator = StudySimulator.from_difference(0.4, ALIKE, measures=("accuracy",))
     curve = power_curve(simulator, [1, 4, 9], [1], 4000, seed=3)
     for row in curve.itertuples():
@@ -70,7 +70,7 @@ def test_recovery_of_one_pair_is_binomial() -> None:
 
 
 def test_item_effects_limit_recovery() -> None:
-    """With many participants a single pair is decided by its effect, which none averages out."""
+    """With many participants a single pair is decided by its item effect."""
     simulation = Simulation(lapse=0.0, item_sd=1.0)
     simulator = StudySimulator.from_difference(0.4, simulation, measures=("accuracy",))
     row = power_curve(simulator, [400], [1], 2000, seed=4).squeeze()

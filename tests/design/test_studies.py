@@ -61,7 +61,7 @@ def test_groups_judge_different_pairs_and_whole_items() -> None:
 
 
 def test_conditions_between_participants_share_items() -> None:
-    """Two groups, each with one version of every item: the items of both are the same."""
+    """Each of two groups sees one version of every item, so both have the same items."""
     design, scores = make_design(24)
     design["group"], design["item"] = np.arange(24) % 2, np.arange(24) // 2
     simulator = StudySimulator.from_trials(design, scores, ["a", "b"], Simulation.from_weights("a"))
@@ -96,7 +96,7 @@ def test_pilot_predicts_the_power_of_its_population() -> None:
 
 
 def test_pilot_recovers_accuracies_and_slope_sd() -> None:
-    """Known parameters: probabilities of pairs, and the spread of slopes."""
+    """The probabilities of pairs and the spread of slopes are known."""
     design, scores = make_design(150)
     estimated = []
     for slope_sd in (0.0, 0.8):

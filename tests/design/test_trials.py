@@ -22,7 +22,7 @@ POOL = [f"Pool sentence number {i} is here." for i in range(400)]
 
 
 def selection(models, per_pair):
-    """Natural pairs and triplets with sentences of their own."""
+    """Return natural pairs and triplets with unique sentences."""
     natural, triplets = [], []
     names = [f"m{k}" for k in range(models)]
     for one, two in combinations(names, 2):
@@ -39,7 +39,7 @@ def selection(models, per_pair):
 
 
 def assert_balanced_design(trials):
-    """The promises, worked out without the code under test."""
+    """Assert that the design is balanced, without using the code under test."""
     cells = {}
     for (group, _), own in trials.groupby(["group", "participant"]):
         shown = [*own["sentence_1"], *own["sentence_2"]]

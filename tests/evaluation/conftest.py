@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def make_study():
-    """Return a function that makes choices on pairs of models and the models' scores."""
+    """Return a function that simulates choices on pairs of models, and model scores."""
 
     def make(
         n_people=12, n_pairs=20, n_groups=1, share=1.0, seed=0, models=("a", "b", "c"), noise=1.0

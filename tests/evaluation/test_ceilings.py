@@ -36,7 +36,7 @@ def get_ceilings(subset, measure, min_others=1):
 
 
 def make_trial_data(choices):
-    """Ratings (N, P) of everybody on every pair, as trials."""
+    """Return trials from ratings (N, P) of all participants on all pairs."""
     n, p = choices.shape
     return TrialData(
         pd.Index(range(n)),
@@ -52,7 +52,7 @@ def make_trial_data(choices):
 
 
 def unit_ranks(x):
-    """Signed ranks over the norm that n untied ranks have; a vector of zeros stays so."""
+    """Return signed ranks divided by the norm of n untied ranks; zeros stay zero."""
     x = np.round(np.asarray(x, dtype=float), 12)
     used = x != 0
     ranks = np.zeros(len(x))
@@ -63,7 +63,7 @@ def unit_ranks(x):
 
 
 def ceilings_by_definition(data, measure, min_others):
-    """Noise ceilings from their definitions, participant by participant: {i: (lower, upper)}.
+    """Return the noise ceilings of each participant by their definitions: {i: (lower, upper)}.
 
     Golan et al. (2023), Methods: a participant is predicted by the others (lower bound) or by all
     (upper bound) who saw the same pair; trials that too few others saw take no part.
@@ -144,7 +144,7 @@ def test_ties_count_one_half():
 
 
 def with_ties(study, scores):
-    """The study with ratings of other sizes and of zero, and a model without preferences."""
+    """Return the study with neutral and other ratings, and a model with ties."""
     other = {0.5: 5 / 6, -0.5: -5 / 6, 1.5: 5 / 3, -1.5: -5 / 3}
     study.loc[::5, "rating"] = 0.0
     return study.replace({"rating": other}), scores.assign(
@@ -153,7 +153,7 @@ def with_ties(study, scores):
 
 
 def with_slider(study, scores):
-    """The study with a rating of its own size in each row."""
+    """Return the study with a different rating in each row."""
     steps = np.linspace(0, 0.4, len(study))
     return study.assign(rating=study["rating"] - np.sign(study["rating"]) * steps), scores
 
@@ -177,7 +177,7 @@ def test_ceilings_equal_their_definitions(make_study, measure, share, min_others
 @pytest.mark.parametrize("share", [1.0, 0.7])
 @pytest.mark.parametrize("change", [lambda *tables: tables, with_ties, with_slider])
 def test_resampled_values_equal_means_over_copied_trials(make_study, share, change):
-    """Against the definitions, on trials copied as often as they are drawn."""
+    """The expected values use trials copied as often as they are drawn."""
     study, scores = change(*make_study(n_people=9, n_pairs=8, n_groups=2, share=share))
     choices = align_choices(check_choices(study, "slider"))
     wide = score_table(scores, [*choices["sentence_1"], *choices["sentence_2"]])
@@ -217,7 +217,7 @@ def test_mean_ceiling_influence_equals_the_ceiling(make_study, measure):
 
 
 def weighted_votes(ratings, items):
-    """Normalised signed ranks of ratings (N, P), pair i counting items[i] times."""
+    """Return normalised signed ranks of ratings (N, P), with pair i counted items[i] times."""
     size, votes = np.abs(ratings), np.zeros(ratings.shape)
     for p, i in zip(*np.nonzero(ratings), strict=True):
         below = items[(size[p] > 0) & (size[p] < size[p, i])].sum()
@@ -227,7 +227,7 @@ def weighted_votes(ratings, items):
 
 
 def numerical_gradient(function, n):
-    """The derivatives of a function of n weights, where all are 1."""
+    """Return the derivatives of a function of n weights where all weights are 1."""
     steps = 1e-5 * np.eye(n)
     return np.array([(function(1 + step) - function(1 - step)) / 2e-5 for step in steps])
 
@@ -268,7 +268,7 @@ def test_influence_on_cosine_ceilings_is_their_derivative():
 
 @pytest.mark.parametrize("measure", ["accuracy", "signed_rank_cosine"])
 def test_ceiling_standard_error_matches_the_simulated_sd(measure):
-    """Twelve people on 40 pairs whose effects are as large as the noise."""
+    """Twelve participants judge 40 pairs with item effects as large as the noise."""
     rng = np.random.default_rng(2)
     values, squares = [], []
     for _ in range(300):

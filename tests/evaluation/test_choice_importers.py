@@ -293,7 +293,7 @@ def test_unknown_formats_and_missing_files_are_rejected(tmp_path):
 
 
 def test_files_with_shared_participants_need_a_condition(tmp_path, capsys):
-    """Two experiments on one set of pairs: one a plain table, one an export with left and right."""
+    """Two experiments on the same pairs: a plain table, and an export with sides."""
     texts = [(f"The dog {verb} now.", f"The {verb} dog now.") for verb in ("ran", "sat", "ate")]
     people = [f"p{n}" for n in range(5)]
     first = pd.DataFrame(

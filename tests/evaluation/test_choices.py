@@ -286,7 +286,7 @@ def test_row_numbers_are_kept_after_exclusions():
 
 
 def make_catch_choices(n_right, n=20, condition="catch"):
-    """Return choices with n checks of which so many are right, and as many other trials."""
+    """Return choices with n catch trials, `n_right` of them right, and n other trials."""
     return pd.DataFrame(
         {
             "participant": "p1",

@@ -24,7 +24,7 @@ _PAIRS = [
 
 
 def simulate_answers() -> pd.DataFrame:
-    """Return what 12 people answered: a code 1 to 6, 1 for sentence 1, and whether it was left."""
+    """Return answers of 12 participants: codes 1 to 6, and whether sentence 1 was on the left."""
     rng = np.random.default_rng(0)
     rows = [
         (f"p{who:02d}", *pair, int(rng.integers(1, 7)), bool(rng.random() < 0.5))
@@ -35,7 +35,7 @@ def simulate_answers() -> pd.DataFrame:
 
 
 def signed_ratings(human: HumanData) -> list[float]:
-    """Return how surely each person chose the second sentence of each pair, in their order."""
+    """Return ratings towards the second sentence of each pair, by participant."""
     choices = human.choices.copy()
     first = choices["sentence_1"].isin([one for one, _ in _PAIRS])
     choices["rating"] = choices["rating"].where(first, -choices["rating"])
@@ -200,7 +200,7 @@ def test_repeated_pair_in_an_unknown_table_is_rejected() -> None:
 
 
 def qualtrics_export() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return an export with answers 1 to 6, a timer beside each question, and its questions."""
+    """Return an export with answers 1 to 6 and timers, and its table of questions."""
     t = simulate_answers()
     wide = pd.DataFrame({"ResponseId": [f"R_{n}" for n in range(12)], "PROLIFIC_PID": ""})
     wide["PROLIFIC_PID"] = [f"5f{n}" for n in range(12)]
@@ -218,7 +218,7 @@ def qualtrics_export() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def qualtrics_ratings(human: HumanData) -> list[float]:
-    """Return `ratings`, of people called by Qualtrics."""
+    """Return `signed_ratings` of participants identified by Qualtrics."""
     who = human.choices["participant"].str.removeprefix("R_").str.zfill(2)
     return signed_ratings(HumanData(human.choices.assign(participant=who)))
 

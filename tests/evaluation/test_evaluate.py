@@ -37,7 +37,7 @@ from contstim.training.ngram import train_ngram
 
 
 def assert_missing_values_have_notes(result):
-    """Every row of every table that lacks a number says why."""
+    """Assert that every row with a missing number has a note."""
     for name, table in result.tables().items():
         if name in ("trials", "excluded") or not len(table):
             continue
@@ -348,7 +348,7 @@ def test_conditions_named_like_analyses_are_kept_separate(make_study):
 
 
 def test_direction_of_a_ceiling_test_is_noted(make_study):
-    """A model that knows every choice lies above the bound that the other people set."""
+    """A model that predicts every choice lies above the lower ceiling."""
     study, scores = make_study(n_people=40, n_pairs=30, noise=2.0)
     mean = study.groupby("sentence_1")["rating"].mean()
     truth = pd.Series({s.replace("First", "Second"): r for s, r in mean.items()})
@@ -366,7 +366,7 @@ def test_direction_of_a_ceiling_test_is_noted(make_study):
 
 
 def test_significance_with_an_interval_over_zero_is_noted(make_study):
-    """Many people who share few pairs: the test sees the people, the interval the pairs too."""
+    """Many participants share few pairs; only the interval accounts for the pairs."""
     study, scores = make_study(n_people=60, n_pairs=10, seed=3)
     table = evaluate(study, scores, inference="signed-rank", n_bootstrap=200).comparisons
     spans = (table["q"] < 0.05) & (table["ci_low"] <= 0) & (table["ci_high"] >= 0)
@@ -485,7 +485,7 @@ def test_lower_is_better_scores_are_negated_per_model(make_study, tmp_path):
 
 
 def test_zero_token_counts_are_treated_as_unknown(make_study):
-    """As `contstim score` writes them of such models: 0 tokens are unknown ones."""
+    """`contstim score` writes 0 tokens if the number is unknown."""
     choices, scores = make_study()
     wide = scores.melt(id_vars="sentence", var_name="model", value_name="log_prob")
     found = evaluate(choices, wide.assign(n_tokens=0)).models["value"]

@@ -37,12 +37,12 @@ KINDS = ["experimental"] * 4 + ["catch", "filler"]
 
 
 def side_of_sentence_1(who: str, number: int) -> str:
-    """Side of sentence 1."""
+    """Return the side of sentence 1."""
     return "left" if (len(who) + number) % 2 else "right"
 
 
 def all_rows(*, again: bool = True) -> list[dict[str, str]]:
-    """All answers in the order in which they were given; p1 takes part again at the end."""
+    """Return all answers in order of time; p1 takes part again at the end."""
     sessions = [*ANSWERS.items(), *([("p1", "222222")] if again else [])]
     table = []
     for session, (who, answers) in enumerate(sessions):
@@ -74,7 +74,7 @@ def as_csv(table: list[dict[str, str]]) -> str:
 
 
 def assert_read_correctly(human: HumanData, answers: dict[str, str] = ANSWERS) -> None:
-    """Compare what was read with what was answered, trial by trial."""
+    """Assert that the choices read equal the answers, trial by trial."""
     choices = human.choices
     texts = [" ".join(text.split()) for text, *_ in TRIALS]
     number = choices["sentence_1"].map({text: k for k, text in enumerate(texts)})
@@ -95,7 +95,7 @@ def assert_read_correctly(human: HumanData, answers: dict[str, str] = ANSWERS) -
 
 
 def jspsych_export(table: list[dict[str, str]]) -> list[dict[str, object]]:
-    """Rows of jsPsych: the first is a welcome screen."""
+    """Return rows of jsPsych; the first is a welcome screen."""
     made: list[dict[str, object]] = []
     for row in table:
         if row["number"] == "1":
@@ -167,7 +167,7 @@ PCIBEX = (
 
 
 def pcibex_export(table: list[dict[str, str]]) -> str:
-    """Results file of PCIbex: no quotes, commas and line ends as codes."""
+    """Return a results file of PCIbex, without quotes and with escaped commas."""
 
     def written(text: str) -> str:
         return text.replace("%", "%25").replace(",", "%2C").replace("\n", "%0A")
@@ -203,7 +203,7 @@ def test_pcibex_results_are_read(tmp_path: Path) -> None:
 
 
 def gorilla_export(table: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Task data of Gorilla: columns of the spreadsheet have a prefix, screens rows of their own."""
+    """Return task data of Gorilla with prefixed spreadsheet columns and screen rows."""
     made = []
     for row in table:
         name = "Spreadsheet: "
@@ -286,7 +286,7 @@ def test_psychopy_is_read_with_the_suggested_columns(tmp_path: Path) -> None:
 
 
 def small_export(program: str) -> pd.DataFrame:
-    """Two participants and two pairs in the columns of a program."""
+    """Return two participants and two pairs in the columns of a program."""
     who, number = ["ann", "ann", "ben", "ben"], [1, 2, 1, 2]
     good, bad = ["Good one.", "Good two."] * 2, ["Bad one.", "Bad two."] * 2
     columns: dict[str, object] = {"sentence_1": good, "sentence_2": bad, "response": list("fjjf")}

@@ -23,7 +23,7 @@ N_PAIRS = N_ITEMS * PER_ITEM
 
 
 def simulate_study(seed: int = 0, shared: float = 1.0) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """People follow two models alike, on pairs of which three at a time are alike."""
+    """Return choices of participants who follow two models equally, with three pairs per item."""
     rng = np.random.default_rng(seed)
     of = np.arange(N_PAIRS) // PER_ITEM
     parts = rng.normal(size=(N_ITEMS, 3)), rng.normal(size=(N_PAIRS, 3))
@@ -51,7 +51,7 @@ def simulate_study(seed: int = 0, shared: float = 1.0) -> tuple[pd.DataFrame, pd
 
 
 def add_items(choices: pd.DataFrame) -> pd.DataFrame:
-    """The choices with the column `item`."""
+    """Return the choices with the column `item`."""
     number = choices["sentence_1"].str.extract(r"frame(\d+)")[0].astype(int) // PER_ITEM
     return choices.assign(item=[f"frame {n}" for n in number])
 
@@ -97,7 +97,7 @@ def test_error_rate_is_nominal_with_items() -> None:
 
 
 def methods_text(result: Evaluation) -> str:
-    """The methods paragraph on tests."""
+    """Return the methods paragraphs of a result."""
     return " ".join(methods_paragraphs(result))
 
 

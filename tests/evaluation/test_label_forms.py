@@ -14,7 +14,7 @@ from contstim.evaluation import evaluate, read_choices
 
 
 def simulate_study() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """8 participants, 16 pairs, 3 catch trials and 2 fillers, and the scores of two models."""
+    """Return 8 participants, 16 pairs, 3 catch trials, 2 fillers and scores of two models."""
     rng = np.random.default_rng(0)
     kinds = ["catch"] * 3 + ["filler"] * 2 + ["größer"] * 8 + ["kleiner"] * 8
     rows = [
@@ -36,7 +36,7 @@ def simulate_study() -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_evaluate_and_watch_count_the_same_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`evaluate` and `watch` have the same trials, whatever they are called."""
+    """`evaluate` and `watch` count the same trials under any labels."""
     monkeypatch.chdir(tmp_path)
     choices, scores = simulate_study()
     scores.to_csv("scores.csv", index=False)

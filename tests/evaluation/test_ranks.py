@@ -14,7 +14,7 @@ ratings = st.lists(st.sampled_from([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]), min_size=
 
 
 def random_ranks(x, rng, n_draws):
-    """Signed ranks of the non-zero entries with ties broken at random, (n_draws, n)."""
+    """Return signed ranks of nonzero entries with ties broken at random, (n_draws, n)."""
     nonzero = np.flatnonzero(x)
     out = np.zeros((n_draws, len(x)))
     keys = np.abs(x[nonzero]) + 1e-6 * rng.random((n_draws, len(nonzero)))

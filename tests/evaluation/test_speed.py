@@ -21,7 +21,7 @@ N_PAIRS = 40
 def simulate_study(
     n_people: int = 12, seed: int = 0, hastened: float = 0.0, missing: float = 0.0
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return choices whose times fall with the preference of model a by `hastened`, and scores."""
+    """Return choices with times that decrease with model a's preference, and scores."""
     rng = np.random.default_rng(seed)
     first, second = ([f"{word} {k} is here." for k in range(N_PAIRS)] for word in ("One", "Two"))
     scores = pd.DataFrame(
@@ -121,7 +121,7 @@ def test_speed_needs_response_times() -> None:
 
 
 def test_speed_ceilings_do_not_depend_on_row_order() -> None:
-    """Mean ranks that tie differ in the last digit when they are summed in another order."""
+    """Tied mean ranks differ in the last digit if they are summed in another order."""
     choices, scores = simulate_study(hastened=0.3)
     kwargs = {"measures": ("speed",)}
     first = evaluate(choices, scores, **kwargs).models

@@ -10,14 +10,14 @@ ONE = {"analyses": (Analysis("all"),), "measures": ("accuracy",)}
 
 
 def summarize_answers(choices, truth, wide):
-    """Return the first sentences where people answer as `truth` says of a row's pair."""
+    """Return the summary of a study with the answers `truth`."""
     choices = choices.assign(rating=np.where(truth, 2.5, -2.5))
     return summarize(evaluate(choices, wide.reset_index(), **ONE))
 
 
 @pytest.fixture
 def study(make_study):
-    """Return 20 people's choices on 40 pairs, the pair of each row, and scores of two models."""
+    """Return choices of 20 participants on 40 pairs, pair numbers, and scores of two models."""
     choices, scores = make_study(n_people=20, n_pairs=40, models=("a", "b"))
     pair = choices["trial"].to_numpy() - 1
     rng = np.random.default_rng(1)
@@ -35,7 +35,7 @@ def study(make_study):
 
 
 def noisy_answers(right, pair, share, seed=2):
-    """Return answers of which this share is right."""
+    """Return answers with the share `share` of right ones."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(len(pair)) < share, right[pair], ~right[pair])
 
@@ -69,7 +69,7 @@ def test_nonsignificant_difference_is_undecided(study):
 
 
 def test_indistinguishable_models_are_not_compared(study):
-    """They cannot be distinguished; nothing is said of a tie or an equivalence between them."""
+    """Neither a tie nor an equivalence of the two models is reported."""
     choices, pair, right, wide = study
     wide["c"] = wide["a"] * 2
     choices = choices.assign(rating=np.where(noisy_answers(right, pair, 0.9), 2.5, -2.5))

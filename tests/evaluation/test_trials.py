@@ -11,7 +11,7 @@ from contstim.evaluation.trials import TrialData, default_analyses
 
 @pytest.fixture
 def with_catch(make_study):
-    """Return choices with catch trials that all get right and fillers, and scores of all."""
+    """Return choices with correct catch trials and fillers, and scores of all sentences."""
     study, scores = make_study(n_people=12, n_pairs=24)
     rare = study["trial"].map({1: "catch", 2: "catch", 3: "catch", 4: "filler"})
     study["condition"] = rare.fillna(study["condition"])

@@ -26,7 +26,7 @@ PLAN = AdaptivePlan(
 
 
 def write_tables(folder: Path, n: int = 60) -> tuple[Path, Path]:
-    """Write a pool of `n` pairs and scores of three models; the last 30 sentences are natural."""
+    """Write a pool of `n` pairs and scores of three models."""
     rng = np.random.default_rng(0)
     names = [f"The {k} old men of place {k} walked home." for k in range(2 * n + 30)]
     pairs = pd.DataFrame({"sentence_1": names[:n], "sentence_2": names[n : 2 * n]})
@@ -37,13 +37,13 @@ def write_tables(folder: Path, n: int = 60) -> tuple[Path, Path]:
 
 
 def make_adaptive(folder: Path, plan: AdaptivePlan = PLAN, n: int = 60, catch: int = 2) -> Study:
-    """Write an adaptive study: of each participant's 12 trials 8 are chosen, in blocks of three."""
+    """Write an adaptive study with 12 trials each, 8 of them chosen in blocks of three."""
     pool, scores = write_tables(folder, n)
     return create_adaptive_study(folder / "adaptive", pool, scores, plan, catch)
 
 
 def begin(store: Store, name: str) -> tuple[str, dict[str, Any]]:
-    """Open a session, answer a practice trial and ask for the first block."""
+    """Open a session, answer a practice trial and request the first block."""
     token, bundle, _ = store.open(session_request(store.study, name)).result()
     store.add_answers(token, [answer("p1")]).result()
     store.next_trials(token, len(bundle["trials"])).result()
@@ -53,7 +53,7 @@ def begin(store: Store, name: str) -> tuple[str, dict[str, Any]]:
 def take_part(
     store: Store, name: str, choice: int = -2, token: str | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Answer a whole session, or the rest of one, asking for each block when the last is shown."""
+    """Answer a session to its end, with each block requested after the last trial."""
     token = token or begin(store, name)[0]
     bundle = store.resume(token).result()
     trials, more = bundle["trials"], bundle["more"]

@@ -56,7 +56,7 @@ def answers_to(trials: Iterable[dict[str, Any]], choice: int = -2) -> list[dict[
 
 
 def play(store: Store, name: str | None, catch: int = 2, n: int | None = None) -> str:
-    """Answer `n` trials of a session (all), `catch` of the catch trials rightly; return its id.
+    """Answer `n` trials (all by default), `catch` catch trials correctly; return the session.
 
     In all others sentence 1 is chosen, with confidence 2.
     """
@@ -75,7 +75,7 @@ def play(store: Store, name: str | None, catch: int = 2, n: int | None = None) -
 
 
 def age_sessions(study: Study, seconds: float) -> None:
-    """Let the sessions' last sign of life be so long ago."""
+    """Move the last activity of all sessions into the past."""
     with write_transaction(study.folder / "collected.sqlite3") as connection:
         connection.execute(
             "UPDATE sessions SET started_at = started_at - ?, last_at = last_at - ?",

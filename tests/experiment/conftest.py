@@ -18,7 +18,7 @@ def trials() -> pd.DataFrame:
 
 @pytest.fixture(scope="session")
 def template(trials: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Written once: every file is synchronised to the disk, which takes its time."""
+    """Return a study folder that is written once, because synchronising files is slow."""
     folder = tmp_path_factory.mktemp("template")
     trials.to_csv(folder / "trials.csv", index=False)
     return create_study(folder / "study", folder / "trials.csv").folder
@@ -26,6 +26,6 @@ def template(trials: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def study(template: Path, tmp_path: Path) -> Study:
-    """Two groups of two assignments, six trials each."""
+    """Return a study with two groups of two assignments and six trials each."""
     shutil.copytree(template, tmp_path / "study")
     return read_study(tmp_path / "study")

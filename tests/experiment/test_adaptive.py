@@ -45,7 +45,7 @@ def read_blocks(study):
 
 
 def read_state(study):
-    """Return the posterior's bits and the next block, as made from the data alone."""
+    """Return the posterior weights and the next block, computed from the stored data."""
     with closing(open_data(study.folder / "collected.sqlite3", study)) as connection:
         scheduler = BlockIssuer(study).load_scheduler(connection)
         return scheduler.weights.tobytes(), scheduler.choose_next_block("somebody new")
@@ -92,7 +92,7 @@ def test_blocks_fill_the_placeholder_trials_of_a_session(study):
 
 
 def run_study(tmp_path, pool, scores):
-    """Make a study of a pool, have Ada take part, and return it with her choices."""
+    """Return a study of a pool with one participant, and the choices."""
     study = create_adaptive_study(tmp_path / "adaptive", pool, scores, PLAN, 2)
     with Store(study) as store:
         take_part(store, "Ada")
@@ -223,7 +223,7 @@ def test_rolled_back_answers_are_forgotten(study):
 
 
 def simulate_participants(study, seed, told):
-    """Be people who open sessions, answer and ask for more, until killed."""
+    """Open sessions, answer and request blocks until the process is killed."""
     rng = np.random.default_rng(seed)
     with Store(study) as store:
         known: dict[str, str] = {}
@@ -472,7 +472,7 @@ EASY = replace(PLAN, auto_close=True, stopping=Stopping(participants=6, margin=1
 
 
 def wait_for_jobs(store):
-    """Wait until what sessions that ended have set off is done."""
+    """Wait until the writer and the reader have finished their jobs."""
     store._writer.submit(lambda _: None).result()
     store._reader.submit(lambda: None).result()
 

@@ -117,7 +117,7 @@ def test_malformed_tokens_are_unauthorised(client: TestClient, token: str) -> No
 def test_data_stay_valid_after_attacks(
     client: TestClient, session: dict[str, Any], template: Path
 ) -> None:
-    """The session goes on, and what was stored has the types and ranges of the schema."""
+    """The session continues, and stored data satisfy the schema."""
     study = read_study(template)
     token = str(session["token"])
     headers = {"authorization": f"Bearer {token}"}
@@ -133,7 +133,7 @@ def test_data_stay_valid_after_attacks(
 
 
 def test_redirects_stay_on_the_recruiters_site(study: Study) -> None:
-    """Codes and redirects come from the study's file alone, never from a request."""
+    """Codes and redirects come from the study file, never from a request."""
     study = add(study, RECRUITER)
     with TestClient(make_app(Store(study), TOKEN)) as client:
         body = consent(study, "A", parameters={"STUDY_ID": "https://evil.example"})

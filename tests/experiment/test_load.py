@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_killed_server_loses_no_acknowledged_answer() -> None:
-    """The script itself fails on a lost, repeated or changed answer or unbalanced groups."""
+    """The script fails if an answer is lost, repeated or changed, or if groups are unbalanced."""
     options = ["--participants", "6", "--trials", "10", "--kills", "2", "--patience", "120"]
     command = [sys.executable, str(ROOT / "benchmarks" / "experiment.py"), *options]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -45,7 +45,7 @@ SOURCES = [
 
 @pytest.fixture
 def vendored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A stand-in for the npm file, which tests must not need."""
+    """Return a substitute for the npm file, which tests must not need."""
     file = tmp_path / "jspsych.min.js"
     file.write_text("// jsPsych", "utf-8")
     monkeypatch.setattr(

@@ -72,7 +72,7 @@ def rating(tmp_path: Path) -> Study:
 
 @pytest.fixture
 def own(study: Study) -> Study:
-    """Trials of single words, by a module in the study's folder."""
+    """Return a study of single words with a custom module."""
     rows = [f"{p},1,{n},c,{word}" for p in (1, 2, 3) for n, word in enumerate(("tree", "sun"), 1)]
     table = "\n".join(["participant,group,trial,condition,word", *rows])
     (study.folder / "trials.csv").write_text(table + "\n", "utf-8")
@@ -88,7 +88,7 @@ def own(study: Study) -> Study:
 
 
 def make_answer(study: Study, shown: dict[str, str]) -> dict[str, Any]:
-    """What the page sends of a trial."""
+    """Return the answer that the page sends for a trial."""
     choice = (study.presentation.choices(shown) or (4,))[0]
     words = shown.get("sentence", "").split()
     times = [250.5 + place for place in range(len(words))]
@@ -346,7 +346,7 @@ def test_custom_module_details_become_columns(own: Study) -> None:
 
 
 def send(study: Study, details: list[dict[str, Any]]) -> None:
-    """Answer the trials of one session with these details, and come no further."""
+    """Answer trials of one session with the given details, without finishing it."""
     with Store(study) as store:
         token, bundle, _ = store.open(session_request(study)).result()
         sent = []

@@ -52,7 +52,7 @@ def store(question_study: Study) -> Iterator[Store]:
 
 
 def respond(store: Store, token: str, **responses: object) -> str:
-    """Send responses; return why they are refused, if they are."""
+    """Send responses; return the reason if they are refused."""
     sent = event("responses", detail=json.dumps({"responses": responses, "rt_ms": 5.0}))
     received = store.add_events(token, [sent, sent]).result()
     assert len(received.acknowledged) + len(received.refused) == 2
@@ -104,7 +104,7 @@ def test_responses_per_question_are_limited(store: Store, question_study: Study)
 
 
 def test_many_responses_stay_fast(store: Store, question_study: Study) -> None:
-    """All that a session may send, and then its end asked for: some milliseconds of the writer."""
+    """A session with the maximum number of responses takes milliseconds of the writer."""
     token, bundle, _ = store.open(session_request(question_study)).result()
     for number in range(40):
         respond(store, token, **{f"n{number}": "x" * 900})

@@ -42,7 +42,7 @@ TOKEN = "a-token-of-the-tests"
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    """Stand in for the built page."""
+    """Return a substitute for the built page."""
     folder = tmp_path / "page"
     (folder / "vendor").mkdir(parents=True)
     index = "<!doctype html><html lang={lang}><title>{title}</title>"
@@ -198,7 +198,7 @@ def test_wrong_tokens_are_rate_limited_per_client(client: TestClient) -> None:
 def test_two_studies_share_one_reverse_proxy(
     told: bool, study: Study, page: Path, tmp_path: Path
 ) -> None:
-    """Whether the web server in front tells the path or takes it away, as most do."""
+    """The proxy either keeps or removes the path prefix."""
     tokens = {name: f"{name}-token-of-the-tests" for name in ("one", "two")}
     stores = {name: Store(study, tmp_path / f"{name}.sqlite3") for name in tokens}
     apps = {name: make_app(stores[name], token, page) for name, token in tokens.items()}
@@ -221,7 +221,7 @@ def test_two_studies_share_one_reverse_proxy(
 
 
 class Tags(HTMLParser):
-    """The tags of a page."""
+    """Tags of an HTML page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -479,7 +479,7 @@ serve(read_study(sys.argv[1]), "127.0.0.1", 0, token, page=Path(sys.argv[4]), re
 def served(
     study: Study, page: Path, soft: int, hard: int, more: Mapping[str, str] = MappingProxyType({})
 ) -> Iterator[tuple[int, Path]]:
-    """Serve in a process with a limit of open files; give the port and what it says."""
+    """Serve in a process with a limit on open files; yield the port and the log file."""
     told = page / "told.txt"
     limits = [str(soft), str(hard)]
     command = [sys.executable, "-c", _SERVE, str(study.folder), *limits, str(page)]
@@ -519,7 +519,7 @@ def test_start_messages_say_how_to_log_in(study: Study, page: Path) -> None:
 
 
 def read_three_lines(told: Path) -> list[str]:
-    """Wait until three lines are there."""
+    """Return the first lines of the log once it has three."""
     end = time.monotonic() + 240
     while len(lines := told.read_text("utf-8").splitlines()) < 3:
         assert time.monotonic() < end

@@ -28,7 +28,7 @@ from contstim.experiment.study import Study, read_study
 
 
 class Clock:
-    """A clock that stands until it is moved."""
+    """Clock that is moved by hand."""
 
     now = 1_000_000.0
 
@@ -48,7 +48,7 @@ def store(study: Study, clock: Clock) -> Iterator[Store]:
 
 
 def rows(store: Store, query: str) -> list[tuple[object, ...]]:
-    """Read what is committed, from a connection of its own."""
+    """Return committed rows, read by another connection."""
     connection = sqlite3.connect(store.path)
     try:
         return connection.execute(query).fetchall()

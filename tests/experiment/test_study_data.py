@@ -36,7 +36,7 @@ from contstim.tables import read_table
 
 @pytest.fixture
 def study_with_sessions(study: Study) -> Study:
-    """Three sessions: one right throughout, one that fails a catch trial, one that stopped."""
+    """Return a study with a correct session, a failed catch trial and two unfinished sessions."""
     study = add(study, ATTENTION + RECRUITER)
     with Store(study) as store:
         play(store, "GOOD")
@@ -119,7 +119,7 @@ def test_export_without_data_is_rejected(study: Study, capsys: pytest.CaptureFix
 def raw_log(
     study: Study, assignment: int, session: str, n: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return the lines that a page without a server keeps."""
+    """Return the log lines of a page without a server."""
     bundle = make_bundle(study, assignment)
     named = {name: bundle[name] for name in ("group", "assignment", "digest")}
     head = {"session": session, **named}

@@ -26,7 +26,7 @@ def trials(tmp_path):
 
 
 def as_jspsych_writes(lists, choose):
-    """Return data of one person a list, as jsPsych 8 and its plugin for buttons write them."""
+    """Return data of one participant per list in the format of jsPsych 8."""
     rows = []
     for name, variables in lists.items():
         rows.append({"trial_type": "instructions", "trial_index": 0, "participant": f"x{name}"})
@@ -118,7 +118,7 @@ def test_timeline_of_rated_sentences_has_expected_answers(tmp_path):
 
 
 def test_pcibex_results_reproduce_the_design(trials, tmp_path):
-    """The columns that the script of the guide logs, in a file as PCIbex writes it."""
+    """The columns are those logged by the script of the guide."""
     guide = (Path(__file__).parents[2] / "docs/how-to/pcibex.md").read_text("utf-8")
     logged = dict(re.findall(r'\.log\("(\w+)", (?:row\.)?(\S+)\)\n', guide))
     fixed = ["Results reception time", "MD5 hash of participant's IP address", "Controller name"]

@@ -30,7 +30,7 @@ from contstim.experiment.study_data import read_study_data
 
 
 class Served(Server):
-    """The command `contstim experiment serve`."""
+    """Server process of `contstim experiment serve`."""
 
     def command(self) -> list[str]:
         run = "import sys; from contstim.cli import main; sys.exit(main())"
@@ -38,7 +38,7 @@ class Served(Server):
         return [sys.executable, "-c", run, "experiment", *where]
 
     def ask(self, what: str, body: Mapping[str, Any], token: str = "") -> tuple[int, Any]:
-        """Ask what a page asks; return the status and the answer."""
+        """Send a request of the page; return the status and the answer."""
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
         request = Request(f"{self.url}api/{what}", json.dumps(body).encode(), headers)
         try:
@@ -49,7 +49,7 @@ class Served(Server):
 
 
 def take_part(server: Served, study: Study, scores: pd.Series, rng: np.random.Generator) -> str:
-    """Answer a whole session, mostly as the model prefers; return how it ended."""
+    """Answer a session mostly as the model prefers; return its outcome."""
     status, begun = server.ask("sessions", consent(study))
     if status >= 400:
         return str(begun["outcome"])

@@ -34,12 +34,12 @@ participants = {people}
 
 
 def run_command(*words: object) -> None:
-    """Give a command, which must go through."""
+    """Run a command and assert that it succeeds."""
     assert main([str(word) for word in words]) == 0
 
 
 def plan_study(folder: Path, policy: str, trials: int) -> Study:
-    """Plan a study by what a pilot says, register it and make its page."""
+    """Plan a study from pilot data, preregister it and create its folder."""
     at = {name: folder / f"{name}.csv" for name in ("scores", "pairs", "few", "trials", "pilot")}
     (folder / "natural.txt").write_text("\n".join(pool()) + "\n", "utf-8")
     specs = [word for model in MODELS for word in ("--model", model)]
@@ -72,24 +72,24 @@ def plan_study(folder: Path, policy: str, trials: int) -> Study:
 
 
 def choose(scores: pd.Series, left: str, right: str) -> int:
-    """Return the button, 1 to 6, of who follows a model; shuffled words have no score."""
+    """Return the button, 1 to 6, of a participant who follows the scores."""
     return 6 if scores.get(right, float("-inf")) > scores.get(left, float("-inf")) else 1
 
 
 def read_scores(folder: Path) -> pd.Series:
-    """Return the log-probabilities that people follow, by sentence."""
+    """Return the log-probabilities that participants follow, by sentence."""
     table = pd.read_csv(folder / "scores.csv").query("model == @MODELS[1]")
     return table.set_index("sentence")["log_prob"]
 
 
 def closing_reasons(study: Study) -> list[str]:
-    """Return by which verdicts the study was closed."""
+    """Return the reasons for which the study was closed."""
     moves = read_study_data(study).allocations
     return moves.loc[moves["action"] == "closed", "reason"].tolist()
 
 
 def play_until_closed(study: Study, take_part: Callable[[], str]) -> str:
-    """Let people take part, one after the other, till the study is closed; return by which verdict.
+    """Let participants take part in turn until the study closes; return the conclusion.
 
     It is not closed before `contstim watch` says that it may stop, and then by itself.
     """
@@ -111,7 +111,7 @@ def play_until_closed(study: Study, take_part: Callable[[], str]) -> str:
 
 
 def evaluate_study(folder: Path) -> tuple[str, list[str]]:
-    """Export and evaluate; return the page, and the deviations that it lists."""
+    """Export and evaluate the data; return the report page and its listed deviations."""
     run_command("experiment", "export", folder / "study", "--out", folder / "collected")
     given = ["--scores", folder / "scores.csv", "--plan", folder / "plan.toml"]
     run_command("evaluate", folder / "collected/choices.csv", *given, "--out", folder / "results")
@@ -121,7 +121,7 @@ def evaluate_study(folder: Path) -> tuple[str, list[str]]:
 
 
 def watch_study(folder: Path, plan: str = "plan.toml") -> str:
-    """Return what `contstim watch` says of the study by a plan."""
+    """Return the output of `contstim watch` for the study and a plan."""
     said = io.StringIO()
     with redirect_stdout(said):
         run_command("watch", folder / "study", "--plan", folder / plan)

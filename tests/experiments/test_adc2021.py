@@ -26,7 +26,7 @@ FOLDER = Path(__file__).parents[2] / "experiments" / "adc2021"
 
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[dict[str, ModuleType]]:
-    """Return the study's scripts, which find their neighbours as they do when they are run."""
+    """Return the modules of the study's scripts."""
     names = ("tables", "orders", "ranking", "figures")
     sys.path.insert(0, str(FOLDER))
     try:

@@ -34,7 +34,7 @@ PAIRS = [
 
 @pytest.fixture(scope="module")
 def study() -> Iterator[ModuleType]:
-    """Return the command's module, which finds its neighbours as a script does."""
+    """Return the module of the script."""
     names = ("run", "study", "figures")
     sys.path.insert(0, str(FOLDER))
     try:

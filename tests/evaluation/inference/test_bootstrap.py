@@ -19,7 +19,7 @@ from contstim.evaluation.trials import TrialData
 
 
 def make_data(right, groups=None):
-    """Choices on forced trials: right[i, p] says whether i chose what the model prefers."""
+    """Return forced choices; right[i, p] is True if participant i follows the model on pair p."""
     n_people, n_pairs = right.shape
     i, p = np.divmod(np.arange(right.size), n_pairs)
     group = np.zeros(n_people, dtype=int) if groups is None else groups

@@ -19,7 +19,7 @@ RANDOM, FIXED = ITEM_EFFECTS
 def two_conditions(
     n: int, k: int, shared: bool, rng: np.random.Generator
 ) -> tuple[list[CrossedDesign], list[np.ndarray], np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Designs and cells of n people in each of two conditions, and the codes of all cells."""
+    """Return designs, cells and codes of n participants in each of two conditions."""
     designs = [crossed(n, k), crossed(n, k)]
     if not shared:
         designs[1] = CrossedDesign(designs[1].participant, designs[1].item + k)
@@ -69,7 +69,7 @@ def test_conditions_without_shared_units_add_variances() -> None:
 
 
 def latin_square(n: int, k: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Participant, item, condition and value of each cell: an item is in one condition each."""
+    """Return participant, item, condition and value of each cell of a Latin square."""
     person, item = np.indices((n, k)).reshape(2, -1)
     condition = (person + item) % 2
     x = rng.normal(size=(n, 2))[person, condition] + rng.normal(size=(k, 2))[item, condition]
@@ -180,7 +180,7 @@ def test_few_items_in_both_conditions(linked: int) -> None:
 
 
 def test_saturated_latin_square_has_no_standard_error() -> None:
-    """Each person judges two items, one in each condition: no place is left to vary."""
+    """Each participant judges two items, one in each condition."""
     rng = np.random.default_rng(8)
     n = 12
     person = np.repeat(np.arange(n), 2)
@@ -195,7 +195,7 @@ def test_saturated_latin_square_has_no_standard_error() -> None:
 
 @pytest.mark.parametrize("common", [0, 12])
 def test_latin_square_with_different_items_per_model(common: int) -> None:
-    """Two models, each with numbers for a part of the items alone."""
+    """Each of two models has values for a part of the items only."""
     rng = np.random.default_rng(9)
     n, k = 20, 36
     person, item = np.indices((n, k)).reshape(2, -1)
@@ -253,7 +253,7 @@ def test_variance_of_a_contrast_is_unbiased(shared: bool) -> None:
 def two_levels(
     n: int, k: int, versions: bool, rng: np.random.Generator
 ) -> tuple[list[list[tuple[np.ndarray, CrossedDesign, np.ndarray]]], np.ndarray, np.ndarray]:
-    """Cells of n people at both levels of a factor of 2 k items, in versions or in levels."""
+    """Return cells of n participants at both levels of a factor, between or within items."""
     person, item = np.indices((n, 2 * k)).reshape(2, -1)
     second = (person + item) % 2 if versions else (item >= k).astype(int)
     order = np.argsort(second, kind="stable")

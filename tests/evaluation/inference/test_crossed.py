@@ -19,7 +19,7 @@ ALL = (Analysis("all"),)
 
 
 def simulate_study(seed, share=1.0):
-    """A study of four models: two good ones, a copy of the first, and one without use."""
+    """Return a study of four models: two good ones, a copy of the first, and noise."""
     rng = np.random.default_rng(seed)
     n, p = int(rng.integers(4, 15)), int(rng.integers(4, 30))
     truth = rng.normal(size=p)
@@ -84,7 +84,7 @@ def test_summary_states_untested_comparisons():
 
 
 def test_crossed_estimate_equals_statsmodels_mixed_model():
-    """REML of statsmodels, crossed random intercepts; with full tables both are exact."""
+    """REML with crossed random intercepts is exact on complete tables, as is the estimate."""
     rng = np.random.default_rng(3)
     n, p = 12, 15
     design = CrossedDesign(np.repeat(np.arange(n), p), np.tile(np.arange(p), n))
@@ -106,7 +106,7 @@ def test_crossed_estimate_equals_statsmodels_mixed_model():
 
 @pytest.fixture
 def by_native():
-    """Choices on one set of pairs of natives, who follow one model, and of others, who do not."""
+    """Return choices of natives, who follow one model, and of others, who follow none."""
     choices, scores = simulate_study(3)
     natives = choices.assign(native="yes")
     rng = np.random.default_rng(4)
@@ -271,7 +271,7 @@ def test_ceiling_test_error_rate_with_many_participants() -> None:
 
 
 def test_ceiling_test_uses_pseudo_items(make_study) -> None:
-    """The interval of the distance is centred at the mean over 16 items and two of -1/2 and 1/2."""
+    """The interval is centred at the mean over 16 items and two pseudo-items of -1/2 and 1/2."""
     n, k = 12, 16
     choices, scores = make_study(n_people=n, n_pairs=k, noise=2.0)
     result = evaluate(choices, scores, measures=("accuracy",), analyses=(Analysis("all"),))

@@ -12,7 +12,7 @@ N, K = 12, 18
 
 @pytest.fixture
 def study():
-    """Signs of choices (2, N, K) in two groups, of predictions (2, K), and the tables."""
+    """Return signs of choices (2, N, K) and of predictions (2, K), and the tables."""
     rng = np.random.default_rng(8)
     ratio = rng.normal(size=(2, K))
     felt = ratio[0] + rng.normal(size=K) + 0.6 * rng.normal(size=(2, N, 1))

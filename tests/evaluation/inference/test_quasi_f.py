@@ -27,7 +27,7 @@ def estimate_difference(first, second, whole):
 
 
 def quasi_f(table):
-    """Clark (1973) by mean squares: variance of the mean, degrees of freedom, mean squares."""
+    """Return variance of the mean, degrees of freedom and mean squares (Clark 1973)."""
     n, k = table.shape
     rows, columns = table.mean(axis=1), table.mean(axis=0)
     left = table - rows[:, None] - columns + table.mean()
@@ -136,7 +136,7 @@ def test_variance_is_unbiased_in_incomplete_tables(shape: str) -> None:
 def sums_by_definition(
     design: CrossedDesign, x: np.ndarray
 ) -> tuple[float, list[float], np.ndarray]:
-    """Mean, sums of squares and their expectations by component, each written as its sum."""
+    """Return the mean, the sums of squares and their expectations by component."""
     n_people = len(set(design.participant))
     weight = [1 / (n_people * sum(design.participant == p)) for p in design.participant]
     mean = sum(w * value for w, value in zip(weight, x, strict=True))
@@ -222,7 +222,7 @@ def test_type_i_error_of_random_and_fixed_items() -> None:
 
 
 def weighted_cosine(rating: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> float:
-    """Cosine of signed ranks if trial i counts as weight[i] trials that tie (Golan et al. 2023)."""
+    """Return the cosine of signed ranks with trial i repeated weight[i] times."""
 
     def ranks(x: np.ndarray) -> tuple[np.ndarray, float]:
         size = np.abs(x)
