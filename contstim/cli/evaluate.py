@@ -210,7 +210,8 @@ def evaluate_choices(
     items
         treatment of items: random (results generalise to new items) or fixed [random]
     exclude
-        exclusion rule: catch<SHARE, rt<MS, rt>MS, median-rt<MS, trials<N, or participants=FILE
+        exclusion rule for participants (catch<SHARE, median-rt<MS, trials<N, participants=FILE) or
+        single trials (rt<MS, rt>MS)
     equivalence
         equivalence margin, as a share of the range from chance to the noise ceiling [0.1]
     preset

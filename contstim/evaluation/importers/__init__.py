@@ -77,8 +77,18 @@ def read_choices(
         their columns. Other tables are described by `options`. The notes of the result state the
         recognised format.
     options
-        Options of the importer: the parameters of `read_export` for ``auto`` and ``jspsych``;
-        `scale` for ``tidy``, see `check_choices`.
+        Options of the importer. For ``tidy``: `scale`, see `check_choices`. For ``auto`` and
+        ``jspsych``:
+
+        - `columns`: mapping from standard column names (`participant`, `sentence_1` and
+          `sentence_2` or `left` and `right`, `rating` or `response`, `rt_ms`, `trial`, `item`, ...)
+          to the names in the table;
+        - `low`, `high`: answers that express the strongest preference for sentence 1 and for
+          sentence 2, or for the left and the right sentence if sides are known;
+        - `side`: name of the column with the side of sentence 1 (``left`` or ``right``, or 1 or 2);
+          ``none`` if there is no such column;
+        - `n_choices`: number of response buttons, if jsPsych recorded button numbers;
+        - `trials`: table of the questions of a Qualtrics export.
 
     Raises
     ------
