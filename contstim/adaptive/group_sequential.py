@@ -161,31 +161,33 @@ def next_boundary(
         Boundary in standard errors; infinite if earlier analyses have used up the allowed error.
     """
     step_variances = np.maximum(np.diff(information, prepend=0.0), _MIN_INCREASE * information)
-    # The score S_k = Z_k sqrt(I_k) is a random walk over the analyses k, with the z statistic Z_k
-    # and the information I_k. Its steps are independent N(0, I_k - I_(k-1)) variables.
-    # The score exceeds its limit b sqrt(I_k) where the z statistic exceeds the boundary b.
-    limit_per_boundary = np.sqrt(information)
+    # The information I_k is the inverse of the variance of the estimate at analysis k. Under the
+    # null hypothesis, the score S_k = Z_k sqrt(I_k), with the z statistic Z_k, is a random walk
+    # over the analyses. Its steps are independent N(0, I_k - I_(k-1)) variables.
+    # The study stops at analysis k if |Z_k| > boundary, that is, if |S_k| > boundary sqrt(I_k).
+    score_per_z = np.sqrt(information)
     # Before the first analysis, the score is 0 with probability 1.
     scores, weights = np.zeros(1), np.ones(1)
-    # Subtract the probabilities of stopping at the earlier analyses from the allowed error, and
-    # compute the distribution of the score in studies that have not stopped.
+    # For each earlier analysis, subtract the probability that the study stops there from the
+    # allowed type-I error. Then compute the distribution of the score in studies that continue.
     remaining_alpha = cumulative_alpha
     for k, boundary in enumerate(boundaries):
-        limit = min(boundary, _MAX_BOUNDARY) * float(limit_per_boundary[k])
-        remaining_alpha -= _crossing_probability(scores, weights, step_variances[k], limit)
-        scores, weights = _advance_random_walk(scores, weights, step_variances[k], limit)
+        max_score = min(boundary, _MAX_BOUNDARY) * float(score_per_z[k])
+        remaining_alpha -= _crossing_probability(scores, weights, step_variances[k], max_score)
+        scores, weights = _advance_random_walk(scores, weights, step_variances[k], max_score)
 
+    # Probability of stopping at the last analysis, minus the type-I error that remains for it.
     def excess_error(boundary: float) -> float:
-        limit = boundary * float(limit_per_boundary[-1])
-        crossing = _crossing_probability(scores, weights, step_variances[-1], limit)
-        return crossing - remaining_alpha
+        max_score = boundary * float(score_per_z[-1])
+        stopping = _crossing_probability(scores, weights, step_variances[-1], max_score)
+        return stopping - remaining_alpha
 
-    # Without remaining error, the study cannot stop at the last analysis.
+    # If the earlier analyses have used up the allowed error, no z statistic may stop the study.
     if remaining_alpha <= 0 or excess_error(_MAX_BOUNDARY) >= 0:
         return float(np.inf)
     if excess_error(0.0) <= 0:
         return 0.0
-    # Otherwise find the boundary that spends exactly the remaining error.
+    # Otherwise find the boundary at which the study stops with exactly the remaining probability.
     return float(brentq(excess_error, 0.0, _MAX_BOUNDARY, xtol=1e-10))
 
 

@@ -26,19 +26,24 @@ _MAX_BLOCK_SIZE = 50
 class PolicyState:
     """Information on which a policy bases its choice of sentence pairs for one participant.
 
+    Each of M models predicts how strongly people prefer sentence 2 of each of P pairs. The
+    probabilities of the C possible answers depend on this preference. They are tabulated for G
+    equally spaced preferences, the grid (`ParticipantQuadrature.grid`).
+
     Attributes
     ----------
     grid_positions : (P, M) array of int
-        Index of each preference on the grid of G preferences; preferences are rounded.
+        For each pair and model, the index (0 to G - 1) of the preference on the grid that is
+        nearest to the predicted preference.
     preferences : (P, M) array
-        Preferences of M models for sentence 2 of each of P pairs.
+        Predicted preference for sentence 2, for each pair and model.
     available : (P,) array of bool
         Whether each pair may be shown to the participant.
     weights : (M,) array
-        Posterior probabilities of the models.
+        Posterior probability of each model.
     answer_curves : (M, C, G) array
-        Probability of each of C answers if model m is right, at each of the G preferences of the
-        grid, which is `ParticipantQuadrature.grid`.
+        Probability that the participant gives an answer, for each model (assumed to be right),
+        answer and preference on the grid.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Public names of `contstim.experiment`."""
 
 from contstim.experiment.adaptive import create_adaptive_study
-from contstim.experiment.exporting import write_csv, write_export
+from contstim.experiment.exporting import read_recruiter_ids, write_csv, write_export
 from contstim.experiment.importing import import_logs
 from contstim.experiment.maintenance import (
     close_study,
@@ -21,7 +21,7 @@ from contstim.experiment.scaffold import (
 from contstim.experiment.schema import PILOT_FILE, backup_data
 from contstim.experiment.serving import serve
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.study_data import read_recruiter_ids, read_study_data
+from contstim.experiment.study_data import read_study_data
 from contstim.experiment.timeline import format_timeline, make_timeline_variables
 from contstim.experiment.trials import read_design
 from contstim.experiment.vendor import fetch_on_first_use, fetch_vendor

@@ -89,9 +89,9 @@ def make_bundle(
     study: Study,
     assignment: int,
     session: str = "",
-    answered: Collection[str] = (),
+    answered_trials: Collection[str] = (),
     elapsed_s: float = 0.0,
-    responded: Collection[str] = (),
+    answered_questions: Collection[str] = (),
     trials: Sequence[Trial] = (),
 ) -> dict[str, Any]:
     """Return all JSON data that the web page needs for the session of one participant.
@@ -107,12 +107,12 @@ def make_bundle(
         Number of the assignment: the list of trials for one participant of the design.
     session
         Id of the session.
-    answered
-        Ids of answered trials, as the page uses them.
+    answered_trials
+        Ids of the trials that have been answered, as the page uses them.
     elapsed_s
         Seconds since the start of the session, measured by the server.
-    responded
-        Names of answered questions.
+    answered_questions
+        Names of the questions that have been answered.
     trials
         Trials of the session, some of which an adaptive study has chosen; by default the trials of
         the assignment.
@@ -127,7 +127,7 @@ def make_bundle(
         - ``questions``: all questions of the study; ``responded``: names of answered ones
         - ``practice``: practice trials
         - ``trials``, ``more``: trials issued so far and whether more follow, see
-          `list_trials_after`
+          `make_trials_message`
         - ``answered``: one empty object per answered trial, by the trial's id
 
         The ``kind`` of a trial is ``practice`` or ``trial``. Participants therefore cannot
@@ -141,6 +141,7 @@ def make_bundle(
     if assignment not in study.design.trials:
         raise InputError(f"the design has no participant {assignment!r}")
     trials = trials or study.design.trials[assignment]
+    # The JSON object with all data of a session is called a bundle.
     return {
         **make_study_info(study),  # texts and consent form
         "settings": _make_settings(study, len(trials)),
@@ -151,16 +152,16 @@ def make_bundle(
         "digest": study.trials_digests[assignment],
         "practice": [_make_trial(trial) for trial in study.practice_trials],
         "questions": [asdict(question) for question in study.questions],
-        "responded": list(responded),  # names of the questions that have been answered
-        **list_trials_after(trials),
+        "responded": list(answered_questions),
+        **make_trials_message(trials),  # the keys "trials" and "more"
         # The page uses only the keys, the ids of the trials.
-        "answered": {trial: {} for trial in answered},
+        "answered": {trial: {} for trial in answered_trials},
         "elapsed_s": elapsed_s,
     }
 
 
-def list_trials_after(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
-    """Return the trials of a session that the web page has not received yet.
+def make_trials_message(trials: Sequence[Trial], after: int = 0) -> dict[str, Any]:
+    """Return a JSON object with the trials that the web page has not received yet.
 
     In an adaptive study, trials are selected in blocks while the session runs, and only selected
     trials are returned. In other studies all trials are known from the start.

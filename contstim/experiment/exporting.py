@@ -10,6 +10,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -19,8 +20,9 @@ import pandas as pd
 
 from contstim.experiment.messages import EVENT_KINDS
 from contstim.experiment.recruitment import OUTCOMES
+from contstim.experiment.schema import get_data_path, open_data, read_salt
 from contstim.experiment.study import Study
-from contstim.experiment.study_data import StudyData
+from contstim.experiment.study_data import StudyData, hash_participant
 from contstim.files import metadata_path, write_atomically
 from contstim.tables import escape_table
 from contstim.text_files import format_csv
@@ -283,3 +285,48 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
         Table to write.
     """
     write_atomically(path, format_csv(escape_table(table)))
+
+
+def read_recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
+    """Read the ids that participants have on the recruitment platform.
+
+    The ids are personal data, and therefore not part of the tables of `StudyData`.
+
+    Parameters
+    ----------
+    study
+        Study that collected the data.
+    data
+        Database of the study; by default the file in the study's folder.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``participant`` (hash), ``recruiter_id`` and the stored URL query parameters. Two
+        imported sessions with the same id are two participants.
+
+    Raises
+    ------
+    InputError
+        If the data file does not exist or belongs to another study.
+    """
+    with closing(open_data(get_data_path(study, data))) as connection:
+        salt = read_salt(connection)
+        sessions = connection.execute(
+            "SELECT session, recruiter_id, claimed, parameters FROM sessions JOIN participants"
+            " USING (participant)"
+        ).fetchall()
+    names = [] if study.recruiter is None else [*study.recruiter.parameters]
+    parameters_by_session = [json.loads(row["parameters"]) for row in sessions]
+    # JATOS identifies a run of the study by the id of its result.
+    if any("jatos_result" in parameters for parameters in parameters_by_session):
+        names.append("jatos_result")
+    rows = [
+        {
+            "participant": hash_participant(salt, row["session"], row["recruiter_id"]),
+            "recruiter_id": row["recruiter_id"] or row["claimed"],
+            **{name: parameters.get(name) for name in names},
+        }
+        for row, parameters in zip(sessions, parameters_by_session, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["participant", "recruiter_id", *names])

@@ -106,7 +106,8 @@ def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
         If no session matches, or several sessions match.
     """
     code = identifier.strip().replace("-", "").upper()  # short code, as the participant sees it
-    # `claimed` is an id of the recruitment platform that another participant used before.
+    # `recruiter_id` is the participant's id on the recruitment platform. `claimed` is such an id
+    # if an earlier session has used it already, so that it may belong to another participant.
     rows = connection.execute(
         "SELECT session, recruiter_id, claimed FROM sessions JOIN participants USING (participant)"
     ).fetchall()
@@ -118,12 +119,13 @@ def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
     ]
     if not matches:
         raise InputError(
-            f"nobody in the data is {identifier!r}; give the code of the last screen, the "
+            f"no session has the code or id {identifier!r}; give the code of the last screen, the "
             "session's id or the recruiter's id"
         )
     if len(matches) > 1:
         raise InputError(
-            f"{identifier!r} is {len(matches)} sessions; give the id of one: {sorted(matches)}"
+            f"{identifier!r} matches {len(matches)} sessions; give the id of one of them: "
+            f"{', '.join(sorted(matches))}"
         )
     return str(matches[0])
 

@@ -228,8 +228,9 @@ class AllocationOptions:
     reassign_unstarted_after_minutes
         The same time for sessions without any answer.
     sessions_per_client
-        Maximum number of sessions that one network address may open at once, and again every hour;
-        0 for no limit. A whole school or laboratory may have one address.
+        Number of sessions that one network address can open within a short time. After that, the
+        address can open the same number per hour. 0 for no limit. All participants in a school or
+        laboratory may have the same address.
     """
 
     release_after_minutes: Annotated[float, Field(ge=0, le=1_000_000)] = 0

@@ -237,7 +237,7 @@ def _record_responses(
 
 
 def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Receipt) -> None:
-    """Store answers or events one by one, and report invalid ones without failing.
+    """Store answers or events one by one; an invalid one is reported to the page as refused.
 
     Parameters
     ----------
@@ -246,7 +246,8 @@ def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Re
     store
         Function that stores one of them, and raises `InputError` if it is invalid.
     receipt
-        Report to the page, to which the ids and errors of invalid values are added.
+        Response that will be sent to the web page. The ids and error messages of invalid answers
+        or events are appended to its list `refused`.
     """
     for value in values:
         try:
@@ -280,10 +281,11 @@ def _check_stored_size(
     InputError
         If the limit is reached.
     """
-    n_trials = len({id(trial) for trial in trials.values()})  # a trial may be there under two ids
+    # The mapping contains each trial twice: under its own id and under the id that the page uses.
+    n_trials = len({trial.id for trial in trials.values()})
     limit = _MAX_CHARACTERS + _MAX_CHARACTERS_PER_TRIAL * n_trials
-    # Only conflicts, i.e. second answers to a trial, can make the table of answers grow without
-    # limit. The condition counts them alone.
+    # A page can send any number of events. In the table of answers, each trial has one row, and any
+    # number of further rows for different, later answers (`conflict` is 1). Only these count here.
     condition = "conflict = 1" if table == "answers" else "true"
     query = (
         f"SELECT total({_CHARACTERS_PER_ROW} + length(detail)) FROM {table}"  # noqa: S608 - constant names

@@ -28,7 +28,28 @@ _Parameter = Annotated[
 
 @settings
 class Codes:
-    """Table ``[recruiter.codes]``: completion codes for the recruitment platform, by outcome."""
+    """Table ``[recruiter.codes]``: completion codes for the recruitment platform.
+
+    A participant enters a completion code on the platform, which then pays or returns the
+    submission. There is one code for each outcome of a session. None: no code.
+
+    Attributes
+    ----------
+    complete
+        Code after all trials and screening questions were answered.
+    declined
+        Code after the participant did not consent.
+    screened_out
+        Code after a response to a screening question that excludes the participant.
+    failed_checks
+        Code after too many failed attention checks. Default: the code of complete sessions.
+    time_limit
+        Code after the time limit of the session.
+    full
+        Code if all lists of trials are taken by other participants.
+    unsent
+        Code that is shown while answers cannot be sent to the server.
+    """
 
     complete: _Code | None = None
     declined: _Code | None = None

@@ -114,13 +114,13 @@ def is_loopback(host: str) -> bool:
 class RateLimiter:
     """Rate limiter of an action, with a token bucket for each client.
 
-    A client may act `capacity` times at once. Its bucket refills continuously, from empty to full
-    in `period` seconds.
+    A client may act `capacity` times within a short time. After that, it may act `capacity` times
+    per `period`: its bucket refills continuously, from empty to full in `period` seconds.
 
     Parameters
     ----------
     capacity
-        Maximum number of actions at once; 0 for no limit.
+        Maximum number of actions within a short time; 0 for no limit.
     period
         Seconds in which an empty bucket refills.
     clock

@@ -35,7 +35,7 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
         flags += [f"offensive word: {word}" for word in find_offensive(sentence, 0)]
 
     names: list[str] = []
-    if not language.noun_cues:
+    if not language.capitalises_nouns:
         names = [w for w in parsed.words[1:] if w[:1].isupper() and w not in language.capitals]
     if has_frequencies(language.code):
         lower_names = set(map(language.lower, names))

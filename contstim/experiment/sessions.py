@@ -221,10 +221,10 @@ def take_assignment(
 ) -> tuple[int, int] | None:
     """Give a session an assignment: the list of trials for one participant of the design.
 
-    It is the first free assignment of the group with the fewest sessions. Group sizes therefore
-    differ by at most one session until assignments run out or are released. If none is free, the
-    session that has been inactive longest loses its assignment to the new session, provided that
-    the options permit it.
+    It is the first free assignment of the group in which the fewest assignments are taken. Group
+    sizes therefore differ by at most one session until assignments run out or are released. If none
+    is free, the session that has been inactive longest loses its assignment to the new session,
+    provided that the options permit it.
 
     Parameters
     ----------
@@ -258,14 +258,16 @@ def take_assignment(
 def _find_free_assignment(connection: sqlite3.Connection) -> Any:
     """Find the assignment (list of trials) for the next participant.
 
-    It is the first free assignment of the group with the fewest sessions that have an assignment.
+    It is the first free assignment of the group in which the fewest assignments are taken.
 
     Returns
     -------
     sqlite3.Row or None
         Row with ``assignment`` and ``group_number``; None if no assignment is free.
     """
-    return connection.execute(  # the first free assignment of the group with the fewest sessions
+    # An assignment is taken if it has a session. Among the groups with a free assignment, select
+    # the group in which the fewest assignments are taken, and its first free assignment.
+    return connection.execute(
         """
         SELECT min(assignment) AS assignment, group_number FROM assignments AS free
         WHERE session IS NULL

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
-# Maximum number of tokens of a session, for its first browser and for all others; a new token
-# replaces the oldest one.
+# Maximum number of tokens of a session, for the browser that opened it and for all others.
 _MAX_TOKENS = 20
 
 
@@ -288,7 +287,7 @@ class Store:
         """
         now = self._clock()
         row = self._authenticate(connection, token, now)
-        message = bundles.list_trials_after(self._read_trials(connection, row), after)
+        message = bundles.make_trials_message(self._read_trials(connection, row), after)
         if message["trials"] or not message["more"] or row["outcome"] or self._issuer is None:
             return message  # no further trials have to be selected now
         # Select trials only for participants who have answered something, e.g. a practice trial.
@@ -296,7 +295,7 @@ class Store:
         has_answered = connection.execute(query, (row["session"],)).fetchone() is not None
         if has_answered or not self.study.practice:
             self._issuer.issue_block(connection, row["session"], now)
-        return bundles.list_trials_after(self._read_trials(connection, row), after)
+        return bundles.make_trials_message(self._read_trials(connection, row), after)
 
     def finish(self, token: str) -> Future[dict[str, Any]]:
         """End a participant's session, and request an interim analysis if a stopping rule is used.
@@ -485,15 +484,16 @@ class Store:
 
 
 def _add_token(connection: Connection, session: str, now: float, is_first_browser: bool) -> str:
-    """Create a token with which a browser identifies its session, and delete surplus tokens."""
+    """Return a new token, with which a browser identifies its session, and delete old tokens."""
     token = secrets.token_urlsafe(32)
-    is_own = int(is_first_browser)
-    row = {"sha256": digest(token), "session": session, "made_at": now, "own": is_own}
+    # Mark the tokens of the browser that opened the session.
+    own = int(is_first_browser)
+    row = {"sha256": digest(token), "session": session, "made_at": now, "own": own}
     insert_row(connection, "tokens", row)
-    # Keep only the newest tokens of the first browser (`own`), and of others.
+    # Keep only the newest tokens, separately for this browser and for all other browsers.
     connection.execute(
         "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE session = ? AND own = ?"
         " ORDER BY made_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
-        (session, is_own, _MAX_TOKENS),
+        (session, own, _MAX_TOKENS),
     )
     return token

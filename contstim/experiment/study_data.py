@@ -218,11 +218,11 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
             rows["conflicts"].append({**answer, "participant": names[answer["session"]]})
         else:
             first_answers[answer["session"]][answer["trial"]] = answer
-    pool = _read_pool_columns(study)
+    pair_columns = _read_pair_columns(study)
     for session in sessions:
         name = session["session"]
         trials = fill_placeholders(study.design.trials[session["assignment"]], blocks[name])
-        _add_session(rows, study, pool, session, names[name], trials, first_answers[name])
+        _add_session(rows, study, pair_columns, session, names[name], trials, first_answers[name])
 
     for move in stored["allocations"]:
         # Sessions of deleted participants have no name.
@@ -239,7 +239,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
         participant = names[response["session"]]
         rows["responses"].append({**response, "participant": participant, "response": text})
 
-    columns = _list_table_columns(study, pool, rows.pop("details"))
+    columns = _list_table_columns(study, pair_columns, rows.pop("details"))
     tables = {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
     materials = {row["materials"]: row["content"] for row in sessions if row["content"]}
     return StudyData(**tables, materials=materials)
@@ -248,16 +248,31 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
 def _add_session(
     rows: dict[str, list[dict[str, Any]]],
     study: Study,
-    pool: Mapping[int, Mapping[str, Any]],
+    pair_columns: Mapping[int, Mapping[str, Any]],
     session: sqlite3.Row,
     name: str,
     trials: Iterable[Trial],
     answers: Mapping[str, Mapping[str, Any]],
 ) -> None:
-    """Add the answers of one session to the `rows` of each exported table.
+    """Add the data of one session to the rows of the exported tables.
 
-    `pool` contains additional columns of each sentence pair in an adaptive study, `name` the
-    participant's pseudonym, and `answers` the first answer to each trial by the trial's id.
+    Parameters
+    ----------
+    rows
+        Mapping from the name of a table to its rows, to which the new rows are appended.
+    study
+        Study that collected the data.
+    pair_columns
+        Additional columns of the sentence pairs of an adaptive study, as returned by
+        `_read_pair_columns`.
+    session
+        Row of the session in the database.
+    name
+        Pseudonym of the participant.
+    trials
+        Trials of the session, without practice trials.
+    answers
+        Mapping from the id of a trial to the first answer to it.
     """
     presentation = study.presentation
     participant = {
@@ -265,8 +280,8 @@ def _add_session(
         "group": session["group_number"],
         "assignment": session["assignment"],
     }
-    # If the pool defines items, trials that are not from the pool (catch trials) have no item.
-    no_pair = {"item": None} if "item" in pool.get(1, {}) else {}
+    # If the table of adaptively chosen pairs has items, other trials (catch trials) have no item.
+    no_pair = {"item": None} if "item" in pair_columns.get(1, {}) else {}
     n_answered = 0
     # Whether each attention check, and each catch trial (of the kind "choice"), was passed.
     was_passed: dict[str, list[bool]] = {"attention": [], "choice": []}
@@ -290,7 +305,7 @@ def _add_session(
         n_answered += 1
         details = presentation.detail_columns(answer["detail"])
         rows["details"] += [{**participant, "name": name} for name in details]
-        pair = pool.get(int(trial.id[1:]), no_pair)
+        pair = pair_columns.get(int(trial.id[1:]), no_pair)
         row = _make_answer_row(presentation, participant, trial, answer, pair, is_correct)
         row = {**details, **row}
         rows["choices" if presentation.is_pair else "answers"].append(row)
@@ -383,13 +398,15 @@ def _make_answer_row(
     }
 
 
-def _read_pool_columns(study: Study) -> dict[int, dict[str, Any]]:
-    """Read additional columns, such as ``item``, of the pairs to choose from in an adaptive study.
+def _read_pair_columns(study: Study) -> dict[int, dict[str, Any]]:
+    """Read additional columns, such as ``item``, of the sentence pairs of an adaptive study.
 
-    Columns that exported answers contain anyway, such as the sentences, are left out.
+    The table ``pool.csv`` contains the pairs from which trials are chosen. Columns that exported
+    answers contain anyway, such as the sentences, are left out.
 
-    Exported answers identify the pair by its number, normally in the column ``item``. A pool with a
-    column ``item`` groups pairs into items, so the number of the pair is in ``stimulus`` instead.
+    Exported answers identify the pair by its number, normally in the column ``item``. If the table
+    has a column ``item``, which groups several pairs into an item, the number of the pair is in the
+    column ``stimulus`` instead.
 
     Returns
     -------
@@ -414,23 +431,45 @@ def _read_pool_columns(study: Study) -> dict[int, dict[str, Any]]:
 
 
 def _list_table_columns(
-    study: Study, pool: Mapping[int, Mapping[str, Any]], details: Iterable[Mapping[str, Any]]
+    study: Study,
+    pair_columns: Mapping[int, Mapping[str, Any]],
+    details: Iterable[Mapping[str, Any]],
 ) -> dict[str, tuple[str, ...]]:
-    """List the columns of every exported table of a study, by name of the table.
+    """List the columns of every exported table of a study.
 
-    The main table has fixed columns, the columns of the design, and columns for additional data
-    that the page sent with answers (details). `details` has one entry per detail, with its ``name``
-    and the ``participant``; the most frequent names become columns.
+    The main table contains the choices or answers. It has fixed columns, the columns of the design,
+    the columns of adaptively chosen pairs, and columns for details. A *detail* is a value with a
+    name that the page sends in addition to an answer, for example one that a JavaScript module of
+    the study has recorded. The details that the most participants have sent become columns.
+
+    Parameters
+    ----------
+    study
+        Study that collected the data.
+    pair_columns
+        Additional columns of the sentence pairs of an adaptive study, as returned by
+        `_read_pair_columns`.
+    details
+        One mapping for each detail that was sent with an answer, with the keys ``name`` (of the
+        detail) and ``participant``.
+
+    Returns
+    -------
+    dict
+        Mapping from the name of a table to its columns.
     """
     presentation = study.presentation
     is_pair = presentation.is_pair
     fixed_columns = _CHOICE_TABLE if is_pair else _ANSWER_TABLE
     selection_columns = () if study.adaptive is None else SELECTION_COLUMNS
-    design_columns = dict.fromkeys((*study.design.columns, *selection_columns, *pool.get(1, {})))
+    design_columns = dict.fromkeys(
+        (*study.design.columns, *selection_columns, *pair_columns.get(1, {}))
+    )
     further_columns = [name for name in design_columns if name not in fixed_columns]
     main_columns = (*fixed_columns, *further_columns)
 
-    # Details are additional data of answers. Sort them by their number of participants.
+    # Details are values that the page sent in addition to answers. Sort their names by the number
+    # of participants, in decreasing order.
     participants: dict[str, set[str]] = defaultdict(set)  # by name of the detail
     for detail in details:
         if detail["name"] not in main_columns:
@@ -452,48 +491,3 @@ def _format_time(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
-
-
-def read_recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
-    """Read the ids that participants have on the recruitment platform.
-
-    The ids are personal data, and therefore not part of the tables of `StudyData`.
-
-    Parameters
-    ----------
-    study
-        Study that collected the data.
-    data
-        Database of the study; by default the file in the study's folder.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``participant`` (hash), ``recruiter_id`` and the stored URL query parameters. Two
-        imported sessions with the same id are two participants.
-
-    Raises
-    ------
-    InputError
-        If the data file does not exist or belongs to another study.
-    """
-    with closing(open_data(get_data_path(study, data))) as connection:
-        salt = read_salt(connection)
-        sessions = connection.execute(
-            "SELECT session, recruiter_id, claimed, parameters FROM sessions JOIN participants"
-            " USING (participant)"
-        ).fetchall()
-    names = [] if study.recruiter is None else [*study.recruiter.parameters]
-    parameters_by_session = [json.loads(row["parameters"]) for row in sessions]
-    # JATOS identifies a run of the study by the id of its result.
-    if any("jatos_result" in parameters for parameters in parameters_by_session):
-        names.append("jatos_result")
-    rows = [
-        {
-            "participant": hash_participant(salt, row["session"], row["recruiter_id"]),
-            "recruiter_id": row["recruiter_id"] or row["claimed"],
-            **{name: parameters.get(name) for name in names},
-        }
-        for row, parameters in zip(sessions, parameters_by_session, strict=True)
-    ]
-    return pd.DataFrame(rows, columns=["participant", "recruiter_id", *names])

@@ -201,9 +201,12 @@ class WordShareLimit:
         return self._batch
 
     def accept(self, written: Sequence[Sequence[str]]) -> None:
-        """Accept the synthetic sentences of the last batch that satisfy the limit on each word.
+        """Accept the synthetic sentences of the last batch that contain no overused word.
 
-        The other sentences are rejected. Their natural sentences are edited again in a later batch.
+        A new word of a sentence is overused if, with this sentence, more synthetic sentences would
+        contain the word than permitted (`max_share`), or if it is part of a phrase with which
+        another accepted sentence begins or ends. Sentences with an overused word are rejected, and
+        their natural sentences are edited again in a later batch.
 
         Parameters
         ----------

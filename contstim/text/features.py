@@ -62,19 +62,20 @@ def sentence_features(sentences: Iterable[str], language: str = "en") -> pd.Data
 
 
 def has_distinct_words(sentences: Iterable[str], repeatable: Collection[str] = ()) -> pd.Series:
-    """Return whether no word occurs twice in each sentence.
+    """Return, for each sentence, whether all its words are different.
 
     Parameters
     ----------
     sentences
-        S sentences to check.
+        S sentences to check. Case and punctuation are ignored.
     repeatable
-        Words that may occur more than once. Case and punctuation are ignored.
+        Words that may occur more than once in a sentence.
 
     Returns
     -------
     pandas.Series
-        S booleans indexed by sentence, for the argument `eligible` of
+        S booleans indexed by sentence, True if all words are different (except `repeatable`), for
+        the argument `eligible` of
         :func:`~contstim.selection.select_natural_pairs`.
 
     Notes

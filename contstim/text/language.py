@@ -168,6 +168,11 @@ class Language:
         has_spacing_rules = self.elision_pattern or self.space_before or self.space_after
         return self.segment is None and not has_spacing_rules
 
+    @property
+    def capitalises_nouns(self) -> bool:
+        """Whether all nouns begin with a capital letter within sentences, as in German."""
+        return bool(self.noun_cues)
+
     def unit_name(self, unit: str) -> str:
         """Return the name of a unit of text, such as ``words`` or, for French, ``words of fr``.
 

@@ -242,7 +242,7 @@ class WordOptions:
         common_words = {
             language.lower(word)
             for word in vocabulary.elsewhere
-            if language.noun_cues or word == language.lower(word)
+            if language.capitalises_nouns or word == language.lower(word)
         }
 
         def is_name(word: str) -> bool:

@@ -14,9 +14,10 @@ from hosts import FileHost
 from playing import Player, choice_of, shorten_send_timeout
 
 from contstim.cli import main
+from contstim.experiment.exporting import read_recruiter_ids
 from contstim.experiment.pages import write_jatos, write_static
 from contstim.experiment.study import Study
-from contstim.experiment.study_data import read_recruiter_ids, read_study_data
+from contstim.experiment.study_data import read_study_data
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page

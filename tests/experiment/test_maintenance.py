@@ -153,7 +153,7 @@ def test_deleted_participant_frees_the_assignment(
         ).result()
         assert gone.encode() in read_data_files(study)
         assert main([*forget, "--participant", "nobody", "--reason", "x"]) == 2
-        assert "nobody in the data is 'nobody'; give the code" in capsys.readouterr().err
+        assert "no session has the code or id 'nobody'; give the code" in capsys.readouterr().err
         code = make_session_code(gone)
         assert re.fullmatch("[0-9A-F]{8}", code)
         who = f"{code[:4]}-{code[4:].lower()}"

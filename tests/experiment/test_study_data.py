@@ -23,14 +23,14 @@ from studies import ATTENTION, RECRUITER, add, edit
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
 from contstim.experiment.bundles import digest_materials, make_bundle
-from contstim.experiment.exporting import write_psychds
+from contstim.experiment.exporting import read_recruiter_ids, write_psychds
 from contstim.experiment.importing import import_logs
 from contstim.experiment.maintenance import make_replacement_table, release_sessions
 from contstim.experiment.messages import RequestError
 from contstim.experiment.schema import open_data, write_transaction
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
-from contstim.experiment.study_data import hash_participant, read_recruiter_ids, read_study_data
+from contstim.experiment.study_data import hash_participant, read_study_data
 from contstim.tables import read_table
 
 
