@@ -42,8 +42,7 @@ class PolicyState:
     weights : (M,) array
         Posterior probability of each model.
     answer_curves : (M, C, G) array
-        Probability that the participant gives an answer, for each model (assumed to be right),
-        answer and preference on the grid.
+        Probability of each answer at each preference on the grid, if the model is right.
 
     Examples
     --------
@@ -242,10 +241,9 @@ class MutualInformation(Policy):
         """
         n_models = len(state.weights)
         models = np.arange(n_models)
-        # The answers to the chosen pairs are not known yet. An outcome is a combination of answers
-        # to all of them. `outcomes` contains the joint probabilities of R outcomes and M models,
-        # shape (R, M). Each chosen pair multiplies R by the number of answers, so that only the
-        # most probable outcomes are used.
+        # An outcome is a combination of unknown answers to the chosen pairs. `outcomes` contains the
+        # joint probabilities of R outcomes and M models, shape (R, M). Each chosen pair
+        # multiplies R by the number of answers, so that only the most probable ones are used.
         outcomes = state.weights[None]
         for pair in chosen:
             probabilities = state.answer_curves[models, :, state.grid_positions[pair]]
@@ -496,9 +494,7 @@ def _measure_word_overlap(
     """
     if words is None:
         return np.zeros(len(pairs))
-    # All words of the pairs that have been chosen already.
     chosen_words = frozenset().union(*(words[pair] for pair in chosen))
-    words_of_pairs = [words[pair] for pair in pairs.tolist()]
-    return np.array(
-        [len(pair_words & chosen_words) / max(len(pair_words), 1) for pair_words in words_of_pairs]
-    )
+    candidates = [words[pair] for pair in pairs.tolist()]
+    shares = [len(candidate & chosen_words) / max(len(candidate), 1) for candidate in candidates]
+    return np.array(shares)

@@ -124,8 +124,7 @@ def _find_session_id(connection: sqlite3.Connection, identifier: str) -> str:
         )
     if len(matches) > 1:
         raise InputError(
-            f"{identifier!r} matches {len(matches)} sessions; give the id of one of them: "
-            f"{', '.join(sorted(matches))}"
+            f"{identifier!r} matches {len(matches)} sessions; give one of the ids {sorted(matches)}"
         )
     return str(matches[0])
 

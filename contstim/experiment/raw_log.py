@@ -281,8 +281,7 @@ def _check_stored_size(
     InputError
         If the limit is reached.
     """
-    # The mapping contains each trial twice: under its own id and under the id that the page uses.
-    n_trials = len({trial.id for trial in trials.values()})
+    n_trials = len({trial.id for trial in trials.values()})  # most trials occur under two keys
     limit = _MAX_CHARACTERS + _MAX_CHARACTERS_PER_TRIAL * n_trials
     # A page can send any number of events. In the table of answers, each trial has one row, and any
     # number of further rows for different, later answers (`conflict` is 1). Only these count here.

@@ -189,7 +189,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
 def compute_approval_shares(
     sources: Mapping[str, Sequence[tuple[str, ...]]], decisions: Sequence[Decision]
 ) -> pd.DataFrame:
-    """Compute what share of the sentences from each source each reviewer approved.
+    """Compute the share of sentences that each reviewer approved, for each source of sentences.
 
     Parameters
     ----------

@@ -265,13 +265,12 @@ def _find_free_assignment(connection: sqlite3.Connection) -> Any:
     sqlite3.Row or None
         Row with ``assignment`` and ``group_number``; None if no assignment is free.
     """
-    # An assignment is taken if it has a session. Among the groups with a free assignment, select
-    # the group in which the fewest assignments are taken, and its first free assignment.
-    return connection.execute(
+    return connection.execute(  # an assignment is free if it has no session
         """
         SELECT min(assignment) AS assignment, group_number FROM assignments AS free
         WHERE session IS NULL
         GROUP BY group_number
+        -- The group in which the fewest assignments have a session comes first.
         ORDER BY (
             SELECT count(session) FROM assignments AS a WHERE a.group_number = free.group_number
         ), group_number

@@ -100,10 +100,10 @@ class Design:
     Attributes
     ----------
     groups
-        Group by number of the assignment, in order.
+        Mapping from the number of an assignment to the number of its group, in order.
     trials
-        Trials in the order of presentation, by number of the assignment. In an adaptive design,
-        trials that are selected while the study runs are placeholders.
+        Mapping from the number of an assignment to its trials, in the order of presentation. In an
+        adaptive design, trials that are selected while the study runs are placeholders.
     columns
         Columns of the design's table.
     """

@@ -32,7 +32,7 @@ STAGES = Registry[Stage](
         "natural": "contstim.pipeline.stages.natural:NATURAL",
         "synthesis": "contstim.pipeline.stages.synthesis:SYNTHESIS",
         "pool": "contstim.pipeline.stages.synthesis:POOL",
-        "triplets": "contstim.pipeline.stages.triplets:TRIPLETS_STAGE",
+        "triplets": "contstim.pipeline.stages.triplets:TRIPLETS",
         "set": "contstim.pipeline.stages.set:SET",
         "design": "contstim.pipeline.stages.design:DESIGN",
     },

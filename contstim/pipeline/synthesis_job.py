@@ -259,7 +259,8 @@ class SynthesisJob:
         Parameters
         ----------
         problem
-            Synthesis problem: rejecting models, accepting models and constraints.
+            Models under which the synthetic sentence should be improbable or remain probable, and
+            constraints.
 
         Returns
         -------
@@ -292,8 +293,8 @@ class SynthesisJob:
         Parameters
         ----------
         problem
-            Models under which the synthetic sentence should be improbable (rejecting models) or
-            remain probable (accepting models), and constraints.
+            Models under which the synthetic sentence should be improbable or remain probable, and
+            constraints.
         sentence
             Natural sentence from which the search starts.
         attempt

@@ -123,8 +123,8 @@ class ScoreTask(Task):
         Raises
         ------
         InputError
-            If the model cannot score at least one sentence. The scores of the other sentences are
-            in the cache nevertheless.
+            If there is a sentence that the model cannot score, for example because of an unknown
+            word. The scores of all other sentences are added to the cache nevertheless.
         """
         cache, identity = worker.store.score_cache, self.model.identity(self.versions)
         # Score only the sentences that are not in the cache yet.
@@ -224,7 +224,7 @@ class ProblemTask(Task):
         return problem
 
     def format_models(self) -> str:
-        """Describe the rejecting and the accepting models, for messages."""
+        """Name the models that should find the sentence improbable or probable, for messages."""
         reject = " and ".join(self.definition.reject)
         accept = " and ".join(self.definition.accept)
         return f"rejected by {reject}, accepted by {accept}"

@@ -170,9 +170,12 @@ def check_strategy(strategy: Strategy) -> list[str]:
 def _make_problems() -> dict[str, Problem]:
     """Create toy problems for testing search strategies.
 
-    Without scoring each word separately, a toy model provides the exact scores of all words
-    (``exact="all"``), upper bounds of these scores (``exact="bound"``) or neither
-    (``exact="none"``). The problems combine such models.
+    The problems combine three kinds of toy models. The kinds differ in what a search learns about
+    the words for a position before it scores a sentence with each of these words:
+
+    - ``all``: the exact scores of the sentences with all words;
+    - ``bound``: an upper bound of the score for each word;
+    - ``none``: nothing.
 
     Returns
     -------
@@ -180,8 +183,8 @@ def _make_problems() -> dict[str, Problem]:
         Mapping from the description of a problem to the problem.
     """
     problems: dict[str, Problem] = {}
-    # Models differ in what they provide without scoring each word separately: the exact scores of
-    # all words ("all"), upper bounds of the scores ("bound") or neither ("none").
+    # Kinds of the rejecting and the accepting model. A model of the kind "all" scores all words for
+    # a position at once, "bound" only gives upper bounds of these scores, and "none" neither.
     pairs = ("all", "all"), ("bound", "all"), ("all", "none"), ("bound", "bound")
     for number, (reject_kind, accept_kind) in enumerate(pairs):
         reject = _ToyModel(_WORDS.words, 2 * number, exact=reject_kind)

@@ -128,13 +128,15 @@ class Search:
 
     def __post_init__(self) -> None:
         self._models = self.problem.models_by_name
+        # `sentence` is the natural sentence now, and the best sentence so far during the search.
+        self.natural = self.sentence
         self.counter = ScoreCounter(dict.fromkeys(self._models, 0))
         self._cache: dict[tuple[int, Sentence], dict[str, _PositionScores]] = {}
         self._n_sweeps = 0  # number of rounds over all positions so far
         self._rng = self._create_rng()
 
-        # Check the natural sentence, and find the positions that may and that must change.
-        self.natural = self.sentence
+        # Positions of the words that may change, and those of them at which the limits on edits
+        # require a change, for example because they list words without the natural word.
         self.positions = self._find_positions()
         self._required = self.problem.edits.required_positions(self.natural)
         for model in self._models.values():
@@ -146,9 +148,10 @@ class Search:
         if self.requires_feasible_start:
             constraints = self.problem.definition.constraints
             require_feasible_natural(self.natural, constraints, self.natural_scores)
-        # If words must change, start from a sentence with these changes.
+        # Make the required changes before the search for further improvements.
         if self._required:
-            self._set_current(*apply_required_edits(self))
+            sentence, scores = apply_required_edits(self)
+            self._set_current(sentence, scores)
 
     def _create_rng(self) -> np.random.Generator:
         """Create a random number generator for this search.
@@ -156,7 +159,7 @@ class Search:
         The seed depends on the natural sentence, the models, `seed` and `attempt`, but not on other
         searches, so that searches can be executed in any order.
         """
-        key = "\n".join([str(self.sentence), *self._models])
+        key = "\n".join([str(self.natural), *self._models])
         entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
         return np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
 

@@ -96,18 +96,25 @@ class Edits:
     def parse(cls, text: str) -> Edits:
         """Create limits from text, for example ``max=3,fixed=0+1,same-class``.
 
-        The limits are separated by commas: ``max=N``, ``fixed=POSITIONS``, ``changed=POSITIONS``,
-        ``words=POSITION:WORD+WORD``, ``agreement``, ``same-tokens``, ``same-class`` and
-        ``same-tag``. POSITIONS are numbers joined by ``+``. Only ``words`` may occur several times.
+        The limits are separated by commas. POSITIONS are indices of words from 0, joined by ``+``.
+
+        - ``max=N``: at most N words may change.
+        - ``fixed=POSITIONS``: the words at these positions must not change.
+        - ``changed=POSITIONS``: the words at these positions must change.
+        - ``words=POSITION:WORD+WORD``: only these words are allowed at the position. This limit may
+          be given for several positions.
+        - ``agreement``: adjacent words must agree, as in ``an apple``.
+        - ``same-tokens``: the number of tokens must not change under any model.
+        - ``same-class``: a word may only be replaced by a word of the same word class.
+        - ``same-tag``: a word may only be replaced by a word with the same Penn Treebank tag.
 
         Raises
         ------
         InputError
-            If the text contains anything else, or if the limits are invalid.
+            If the text contains anything else, sets a limit twice, or the limits are invalid.
         """
-        values: dict[str, Any] = {}
-        # `values` maps attributes to values. `words` lists the words allowed at single positions.
-        words: list[tuple[int, tuple[str, ...]]] = []
+        values: dict[str, Any] = {}  # values of the attributes, except `words`, by name
+        words: list[tuple[int, tuple[str, ...]]] = []  # positions with their allowed words
         for limit in filter(None, (part.strip() for part in text.split(","))):
             # A limit has the form NAME=VALUE, words=POSITION:WORD+WORD or FLAG.
             name, equals, value = limit.partition("=")

@@ -46,55 +46,57 @@ def find_stop_reason(
 def count_expected_sentences(pool: SentencePool, targets: Sequence[Target], factor: float) -> int:
     """Forecast how many synthetic sentences a larger pool of sampled sentences will provide.
 
-    The larger pool is assumed to contain `factor` sentences (rounded down) for each sentence of the
-    present pool. The forecast is the sum of two numbers:
+    A *target* is a natural sentence for which a synthetic sentence is chosen from the pool. Each
+    sampled sentence can be chosen for one target. It is usable for a target if it satisfies the
+    constraints and has a negative loss. The forecast is the sum of two numbers:
 
-    - the size of an optimal assignment from the present pool in which each sentence may be used
-      `factor` times;
+    - the maximum number of targets with a synthetic sentence from the present pool, if each sampled
+      sentence may be chosen `factor` times (rounded down), since the larger pool will contain
+      `factor` times as many similar sentences;
     - the expected number of targets that have no usable sentence yet but will have one,
       n0 (1 - exp(-(factor - 1) n1 / n0)), where n0 and n1 are the numbers of targets with no usable
       sentence and with exactly one (Good 1953).
 
-    A target is a natural sentence that needs a synthetic sentence. Limits on similar sentences are
-    ignored.
+    Limits on the number of similar synthetic sentences are ignored.
 
     Parameters
     ----------
     pool
         Sentences sampled so far.
     targets
-        Natural sentences, each with the loss and the constraints of its synthetic sentence.
+        Natural sentences, each with the constraints and the loss of its synthetic sentence.
     factor
         Size of the larger pool, divided by the size of the present pool; at least 1.
     """
-    is_possible = np.array([~np.isnan(pool.losses(target)) for target in targets])
-    # Whether each sampled sentence can be assigned to each target, shape (targets, sentences).
-    is_possible = is_possible.reshape(len(targets), -1)
-    usable = np.flatnonzero(is_possible.any(axis=0))
-    # Find the largest assignment in a pool with `factor` copies of each sentence.
-    copies = np.repeat(is_possible[:, usable], int(factor), axis=1)
-    rows, columns = scipy.optimize.linear_sum_assignment(copies, maximize=True)
-    n_fillable = int(copies[rows, columns].sum())
+    is_usable = np.array([~np.isnan(pool.losses(target)) for target in targets])
+    # Whether each sampled sentence can be the synthetic sentence of each target (a natural
+    # sentence), shape (targets, sentences). The loss is NaN if it cannot.
+    is_usable = is_usable.reshape(len(targets), -1)
+    # Find the largest assignment if each sentence, used at most once now, is repeated.
+    repeated = np.repeat(is_usable[:, is_usable.any(axis=0)], int(factor), axis=1)
+    rows, columns = scipy.optimize.linear_sum_assignment(repeated, maximize=True)
+    n_assigned = int(repeated[rows, columns].sum())
     # Add the targets without a usable sentence that are expected to get one (Good 1953).
-    n_usable = is_possible.sum(axis=1)
+    n_usable = is_usable.sum(axis=1)
     n_none, n_one = int((n_usable == 0).sum()), int((n_usable == 1).sum())
     if n_none == 0:
-        return n_fillable
-    return round(n_fillable + n_none * (1 - math.exp(-(factor - 1) * n_one / n_none)))
+        return n_assigned
+    return round(n_assigned + n_none * (1 - math.exp(-(factor - 1) * n_one / n_none)))
 
 
 def explain_shortfall(pool: SentencePool, targets: Sequence[Target]) -> dict[str, float]:
-    """Count the sentences of a pool that satisfy each constraint on synthetic sentences.
+    """Count the sampled sentences that satisfy each constraint on synthetic sentences.
 
-    If few sentences can be assigned to natural sentences, the constraint with the smallest count is
-    the most likely reason.
+    For each natural sentence, a synthetic sentence is chosen from a pool of sampled sentences. If
+    most natural sentences remain without a synthetic sentence, the constraint that the fewest
+    sampled sentences satisfy is the most likely reason.
 
     Parameters
     ----------
     pool
         Sampled sentences with their scores.
     targets
-        Natural sentences, each with the loss and the constraints of its synthetic sentence.
+        Natural sentences, each with the constraints and the loss of its synthetic sentence.
 
     Returns
     -------

@@ -140,8 +140,9 @@ def assign_sentences(
     """Assign sampled sentences to natural sentences, each to at most one.
 
     The assignment uses as many sentences as possible. Among the assignments with this number of
-    sentences, it minimises the total loss. With limits on similar sentences, the result is
-    approximate (see Notes).
+    sentences, it minimises the total loss. If this assignment (`linear_sum_assignment`) contains
+    too many similar sentences, a near-optimal assignment within the limits is returned: the linear
+    relaxation of the problem is rounded, and then improved by adding sentences.
 
     Parameters
     ----------
@@ -161,21 +162,18 @@ def assign_sentences(
     -------
     list of str or None
         Sentence for each target; None if no sentence can be assigned.
-
-    Notes
-    -----
-    If the optimal assignment (`scipy.optimize.linear_sum_assignment`) violates a limit, the linear
-    relaxation of the problem with all limits is rounded, and then improved by adding sentences.
     """
     gains = np.array([-pool.losses(target) for target in targets]).reshape(len(targets), -1)
-    # Gains are decreases in loss, shape (targets, sentences); NaN for invalid assignments.
+    # A gain is the decrease in loss if a sentence is assigned to a target (natural sentence), shape
+    # (targets, sentences). It is NaN if the sentence violates a constraint of the target.
     usable = np.flatnonzero(~np.isnan(gains).all(axis=0))
+    # Find the optimal assignment without regard to the limits on similar sentences.
     assigned = _solve_assignment(gains, usable)
     limits = _Limits(pool, targets, gains, diversity_cap, max_word_share)
     if not limits.are_satisfied(assigned):
-        # Add unused sentences as far as the limits permit, and optimise the assignment of all used
-        # sentences. Repeat this as long as it improves the assignment.
-        assigned = limits.round_relaxation(usable)
+        # Find another assignment that satisfies the limits. Then add unused sentences that exceed
+        # no limit, and reassign all sentences. Repeat this until the assignment improves no more.
+        assigned = limits.find_feasible_assignment(usable)
         while True:
             addable = limits.find_addable_sentences(assigned, usable)
             improved = _solve_assignment(gains, np.union1d(assigned[assigned >= 0], addable))
@@ -293,7 +291,7 @@ class _Limits:
         """Return whether an assignment satisfies the limits of all groups."""
         return all(n <= self._get_cap(group) for group, n in self._count_groups(assigned).items())
 
-    def round_relaxation(self, usable: IntArray) -> IntArray:
+    def find_feasible_assignment(self, usable: IntArray) -> IntArray:
         """Return an assignment within the limits, found by rounding the linear relaxation.
 
         In the relaxation, fractions of a sentence can be assigned to several natural sentences. In

@@ -74,9 +74,10 @@ def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
 def _maximise_slack(
     search: Search, sentence: Sentence, position: int, slack: float, unedited: tuple[int, ...] = ()
 ) -> tuple[Sentence, float]:
-    """Replace the word at a position so that the sentence has the largest possible slack.
+    """Replace the word at a position by the word that gives the sentence the largest slack.
 
-    The slack is min_m (score_m - minimum_m) over the models m that constrain the search.
+    The slack is min_m (score_m - minimum_m) over the models m with a minimum score. It is negative
+    if the sentence violates a constraint.
 
     Parameters
     ----------
@@ -89,12 +90,13 @@ def _maximise_slack(
     slack
         Slack that the new sentence must exceed.
     unedited
-        Other positions that must change, and that still have the natural word.
+        Positions of other words that must change, but have not been replaced yet.
 
     Returns
     -------
     sentence, slack
-        New sentence and its slack. If no word gives a larger slack, the arguments.
+        New sentence and its slack. If no replacement gives a slack above the argument `slack`, the
+        arguments `sentence` and `slack` are returned unchanged.
     """
     edits, natural = search.problem.edits, search.natural
     required = edits.required_positions(natural)

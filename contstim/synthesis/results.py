@@ -308,7 +308,8 @@ class SentenceRow(TableRow):
     Attributes
     ----------
     reject, accept
-        Names of the rejecting and of the accepting models, separated by spaces.
+        Names of the models that should find the synthetic sentence improbable, and of the models
+        that should find it about as probable as the natural sentence, separated by spaces.
     natural, synthetic
         Natural and synthetic sentence.
     loss

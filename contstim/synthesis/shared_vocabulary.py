@@ -220,20 +220,22 @@ class SharedVocabulary:
         first_words, later_words
             Words for position 0 and for all later positions.
         """
-        without_punctuation = Sentence(("", ""), ("", ""), ("", ""))
-        # Separate the additional words into first words (position 0) and later words.
-        first_words, later_words = list[str](), list[str]()
-        for position, words in words_by_position.items():
-            (later_words if position else first_words).extend(words)
-        # Append the additional words that all models know to the vocabulary words.
-        word_lists = []
-        for position, words in enumerate((first_words, later_words)):
-            distinct = list(dict.fromkeys(words))
-            known_words = tuple(compress(distinct, self._is_known(distinct))) if distinct else ()
-            word_lists.append(
-                _append_words(self.words_at(without_punctuation, position), known_words)
-            )
-        return word_lists[0], word_lists[1]
+        unpunctuated = Sentence(words=("", ""), before=("", ""), after=("", ""))
+        # Find the vocabulary words that all models know without punctuation. `words_at` uses only
+        # the punctuation of the sentence and not its words, which are therefore empty.
+        first, later = self.words_at(unpunctuated, 0), self.words_at(unpunctuated, 1)
+        # Append the additional words that all models know.
+        first_words = words_by_position.get(0, ())
+        later_words = [w for p, words in words_by_position.items() if p > 0 for w in words]
+        return (
+            _append_words(first, self._select_known(first_words)),
+            _append_words(later, self._select_known(later_words)),
+        )
+
+    def _select_known(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Return the distinct words among `words` that all models know without punctuation."""
+        distinct = list(dict.fromkeys(words))
+        return tuple(compress(distinct, self._is_known(distinct))) if distinct else ()
 
     def filter_by_n_tokens(self, sentence: Sentence, position: int, words: WordList) -> WordList:
         """Return the words with the same number of tokens as one word of a sentence.

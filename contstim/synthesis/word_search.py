@@ -271,10 +271,11 @@ class WordSearch:
         return indices[order] if is_worthwhile else indices[:0]
 
     def _score(self, name: str, indices: IntArray) -> None:
-        """Compute exact scores of candidates under one model, and update its regression.
+        """Compute exact scores of candidates under one model, and improve its predictions.
 
-        If the limit on model inputs does not suffice for all candidates, only the first are scored.
-        Enough inputs must remain to score one of them under the other models and to verify it.
+        A regression predicts the unknown scores of the model (`Surrogate`). It learns the new
+        scores. If the limit on model inputs is too low for all candidates, the last ones are left
+        out, so that the remaining inputs suffice to decide on a candidate that was scored.
 
         Parameters
         ----------
@@ -317,17 +318,18 @@ class WordSearch:
     def _compute_decision_costs(self, indices: IntArray) -> FloatArray:
         """Return the cost of deciding whether each candidate improves the sentence, shape (k,).
 
-        The cost is a number of model inputs. To decide on a candidate, its unknown scores are
-        computed. Then either this candidate or the best candidate so far is verified; the higher of
-        the two verification costs is assumed.
+        The unit is one input to a model. For a decision, the models first compute the unknown
+        scores of the candidate. Then all models score the whole sentence with this candidate or
+        with the best candidate so far (verification). The more expensive verification is assumed.
         """
         costs = np.zeros(len(indices))
-        # Cost of the scores that are still unknown, plus the verification of a proposal.
+        # First, the models that have not scored the candidate yet compute its scores.
         for name in self.candidates.replacements:
             is_unknown = np.isnan(self.candidates.exact_scores[name][indices])
             costs += self.candidates.score_costs(name)[indices] * is_unknown
-        best = self.best_index
-        best_cost = 0.0 if best is None else float(self._verification_costs(best))
+        # Then all models verify the better one of this candidate and the best candidate so far, by
+        # scoring the whole sentence. It is not yet known which one, so assume the higher cost.
+        best_cost = 0.0 if self.best_index is None else self._verification_costs(self.best_index)
         return costs + np.maximum(self._verification_costs(indices), best_cost)
 
     def _verification_costs(self, indices: IntArray | int) -> FloatArray:

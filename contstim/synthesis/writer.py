@@ -75,8 +75,9 @@ class SamplingOptions:
     n_prompts
         Number of natural sentences in the prompt; 0 for a writer trained on single sentences.
     max_samples
-        Maximum number of sentences sampled for each combination of rejecting and accepting models,
-        or for a single natural sentence.
+        Maximum number of sentences sampled for each combination of models that should find a
+        sentence improbable and models that should find it probable, or for a single natural
+        sentence.
     min_improvement
         Minimum relative improvement of the total loss in five batches. If they improve it by less,
         and no further synthetic sentences are expected, sampling stops.
@@ -138,18 +139,25 @@ class SentenceForm:
 
 
 def guidance_weights(problem: Problem) -> dict[str, float]:
-    """Return the weight of each compared model's log-probabilities in guided sampling.
+    """Return the weights of the models that guide the sampling of sentences.
 
-    Accepting models, which should find the sentence probable, share a weight of 1 equally.
-    Rejecting models share a weight of -1: the weight of model r is
-    -(1 / scale_r) / sum_k (1 / scale_k), where scale_k is the standard deviation of the scores of
-    rejecting model k. A word with the same probability under all models is therefore neither
-    preferred nor avoided. Models that only have a lower bound have no weight.
+    The weighted sum of a word's log-probabilities under these models increases or decreases the
+    probability that the word is drawn. The weights depend on the kind of the model:
+
+    - Models that should find the sentence probable (accepting models) have equal weights, which add
+      up to 1.
+    - Models that should find it improbable (rejecting models) have negative weights, which add up
+      to -1: the weight of model r is -(1 / scale_r) / sum_k (1 / scale_k), where scale_k is the
+      standard deviation of the scores of rejecting model k.
+    - Models that only set a minimum score do not guide the sampling, and are not in the result.
+
+    With models of both kinds, the weights add up to 0, so that a word with the same probability
+    under all models is neither preferred nor avoided.
 
     Parameters
     ----------
     problem
-        Synthesis problem with the accepting and rejecting models.
+        Synthesis problem, which defines the accepting and the rejecting models.
 
     Returns
     -------

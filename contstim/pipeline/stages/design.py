@@ -15,7 +15,7 @@ from contstim.pipeline.stages import Run, Stage
 from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
 from contstim.pipeline.stages.selection import list_notes
 from contstim.pipeline.stages.set import SET, SetOptions
-from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
+from contstim.pipeline.stages.triplets import TRIPLETS, TripletOptions
 from contstim.settings import NonNegativeInt, PositiveInt, TupleFromList, settings, validate_choice
 from contstim.tables import read_table
 from contstim.text import read_words
@@ -25,7 +25,7 @@ from contstim.text_files import format_csv
 _CONDITIONS_BY_STAGE: tuple[tuple[Stage, tuple[str, ...]], ...] = (
     (NATURAL, CONDITIONS[:1]),
     (SET, CONDITIONS[:1]),
-    (TRIPLETS_STAGE, CONDITIONS[1:4]),
+    (TRIPLETS, CONDITIONS[1:4]),
 )
 
 
@@ -123,7 +123,7 @@ class _DesignStage(Stage):
         return {**n_trials, "random_natural": layout.random_natural, "catch": layout.catch}
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
-        return NATURAL, SET, TRIPLETS_STAGE
+        return NATURAL, SET, TRIPLETS
 
     def collect_inputs(self, run: Run) -> Any:
         common_words = sorted(self._read_common_words(run) or ())
@@ -133,16 +133,17 @@ class _DesignStage(Stage):
         return [common_words, run.plan.study.seed, json_digest(run.sentences), digests]
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
-        # Read the selected sentence pairs and triplets, and distribute them over the trials.
         tables = {
             stage: read_table(run.get_table(stage).path, cells="text")
             for stage in self.requires(run.plan)
             if stage.is_in(run.plan)
         }
-        pairs = [tables[stage] for stage in (NATURAL, SET) if stage in tables]
+        # The stages NATURAL and SET select sentence pairs. The stage TRIPLETS selects triplets.
+        pair_tables = [tables[stage] for stage in (NATURAL, SET) if stage in tables]
+        # Distribute the pairs and triplets over the trials of the experiment.
         trials = design_trials(
-            pd.concat(pairs, ignore_index=True) if pairs else None,
-            tables.get(TRIPLETS_STAGE),
+            pd.concat(pair_tables, ignore_index=True) if pair_tables else None,
+            tables.get(TRIPLETS),
             run.sentences,
             run.plan.get_options(DesignOptions).get_layout(),
             common_words=self._read_common_words(run),

@@ -110,15 +110,17 @@ class SynthesisStage(Stage):
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
         """Return the stages of the study that must be executed before this stage.
 
-        The natural sentences must be scored first in two cases: if there are lower bounds on
-        scores, which are relative to the scores of the natural sentences, and if a synthesis
-        problem has several rejecting models, because their scores are standardised over these
-        sentences.
+        The natural sentences must be scored first in two cases:
+
+        - If synthetic sentences must have minimum scores, because these can be relative to the
+          scores of the natural sentences.
+        - If a synthetic sentence should be improbable under several models at once. The scores of
+          these models are then divided by their standard deviations over the natural sentences.
         """
         options = plan.get_options(SynthesisOptions)
         problems = itertools.chain(*options.list_problems(plan.models))
-        has_scales = any(len(problem.reject) > 1 for problem in problems)
-        return (SCORE,) if has_scales or options.bounds else ()
+        has_scaled_models = any(len(problem.reject) > 1 for problem in problems)
+        return (SCORE,) if has_scaled_models or options.bounds else ()
 
     def check(self, run: Run) -> None:
         """Check that the models and the listed words can be used for synthesis.
@@ -191,8 +193,8 @@ class SynthesisStage(Stage):
             "versions": dict(run.versions),
             "vocabulary": vocabulary,
             "sentences": {"digest": sentence_digest, "number": len(run.sentences)},
-            # Names of the rejecting and the accepting models of each problem. The two problems of a
-            # triplet form a group.
+            # For each problem, the names of the models that should find the sentence improbable
+            # (reject) and probable (accept). The two problems of a triplet form a group.
             "problems": [
                 [(named.reject, named.accept) for named in (p.rename_models(names) for p in group)]
                 for group in self.get_job(run).sentences_by_problems

@@ -133,4 +133,4 @@ class _TripletStage(Stage):
         return format_csv(triplets), list_notes(triplets)
 
 
-TRIPLETS_STAGE = _TripletStage()
+TRIPLETS = _TripletStage()
