@@ -241,7 +241,7 @@ class MutualInformation(Policy):
         """
         n_models = len(state.weights)
         models = np.arange(n_models)
-        # An outcome is a combination of unknown answers to the chosen pairs. `outcomes` contains the
+        # An outcome is a combination of unknown answers to the chosen pairs. `outcomes` contains
         # joint probabilities of R outcomes and M models, shape (R, M). Each chosen pair
         # multiplies R by the number of answers, so that only the most probable ones are used.
         outcomes = state.weights[None]

@@ -218,11 +218,11 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
             rows["conflicts"].append({**answer, "participant": names[answer["session"]]})
         else:
             first_answers[answer["session"]][answer["trial"]] = answer
-    pair_columns = _read_pair_columns(study)
+    pair_rows = _read_pair_rows(study)
     for session in sessions:
         name = session["session"]
         trials = fill_placeholders(study.design.trials[session["assignment"]], blocks[name])
-        _add_session(rows, study, pair_columns, session, names[name], trials, first_answers[name])
+        _add_session(rows, study, pair_rows, session, names[name], trials, first_answers[name])
 
     for move in stored["allocations"]:
         # Sessions of deleted participants have no name.
@@ -239,7 +239,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
         participant = names[response["session"]]
         rows["responses"].append({**response, "participant": participant, "response": text})
 
-    columns = _list_table_columns(study, pair_columns, rows.pop("details"))
+    columns = _list_table_columns(study, pair_rows, rows.pop("details"))
     tables = {name: pd.DataFrame(rows[name], columns=list(columns[name])) for name in rows}
     materials = {row["materials"]: row["content"] for row in sessions if row["content"]}
     return StudyData(**tables, materials=materials)
@@ -248,7 +248,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
 def _add_session(
     rows: dict[str, list[dict[str, Any]]],
     study: Study,
-    pair_columns: Mapping[int, Mapping[str, Any]],
+    pair_rows: Mapping[int, Mapping[str, Any]],
     session: sqlite3.Row,
     name: str,
     trials: Iterable[Trial],
@@ -262,9 +262,9 @@ def _add_session(
         Mapping from the name of a table to its rows, to which the new rows are appended.
     study
         Study that collected the data.
-    pair_columns
+    pair_rows
         Additional columns of the sentence pairs of an adaptive study, as returned by
-        `_read_pair_columns`.
+        `_read_pair_rows`.
     session
         Row of the session in the database.
     name
@@ -281,7 +281,7 @@ def _add_session(
         "assignment": session["assignment"],
     }
     # If the table of adaptively chosen pairs has items, other trials (catch trials) have no item.
-    no_pair = {"item": None} if "item" in pair_columns.get(1, {}) else {}
+    no_pair = {"item": None} if "item" in pair_rows.get(1, {}) else {}
     n_answered = 0
     # Whether each attention check, and each catch trial (of the kind "choice"), was passed.
     was_passed: dict[str, list[bool]] = {"attention": [], "choice": []}
@@ -305,7 +305,7 @@ def _add_session(
         n_answered += 1
         details = presentation.detail_columns(answer["detail"])
         rows["details"] += [{**participant, "name": name} for name in details]
-        pair = pair_columns.get(int(trial.id[1:]), no_pair)
+        pair = pair_rows.get(int(trial.id[1:]), no_pair)
         row = _make_answer_row(presentation, participant, trial, answer, pair, is_correct)
         row = {**details, **row}
         rows["choices" if presentation.is_pair else "answers"].append(row)
@@ -398,7 +398,7 @@ def _make_answer_row(
     }
 
 
-def _read_pair_columns(study: Study) -> dict[int, dict[str, Any]]:
+def _read_pair_rows(study: Study) -> dict[int, dict[str, Any]]:
     """Read additional columns, such as ``item``, of the sentence pairs of an adaptive study.
 
     The table ``pool.csv`` contains the pairs from which trials are chosen. Columns that exported
@@ -431,9 +431,7 @@ def _read_pair_columns(study: Study) -> dict[int, dict[str, Any]]:
 
 
 def _list_table_columns(
-    study: Study,
-    pair_columns: Mapping[int, Mapping[str, Any]],
-    details: Iterable[Mapping[str, Any]],
+    study: Study, pair_rows: Mapping[int, Mapping[str, Any]], details: Iterable[Mapping[str, Any]]
 ) -> dict[str, tuple[str, ...]]:
     """List the columns of every exported table of a study.
 
@@ -446,9 +444,9 @@ def _list_table_columns(
     ----------
     study
         Study that collected the data.
-    pair_columns
+    pair_rows
         Additional columns of the sentence pairs of an adaptive study, as returned by
-        `_read_pair_columns`.
+        `_read_pair_rows`.
     details
         One mapping for each detail that was sent with an answer, with the keys ``name`` (of the
         detail) and ``participant``.
@@ -463,7 +461,7 @@ def _list_table_columns(
     fixed_columns = _CHOICE_TABLE if is_pair else _ANSWER_TABLE
     selection_columns = () if study.adaptive is None else SELECTION_COLUMNS
     design_columns = dict.fromkeys(
-        (*study.design.columns, *selection_columns, *pair_columns.get(1, {}))
+        (*study.design.columns, *selection_columns, *pair_rows.get(1, {}))
     )
     further_columns = [name for name in design_columns if name not in fixed_columns]
     main_columns = (*fixed_columns, *further_columns)

@@ -23,7 +23,7 @@ from contstim.files import LockedError, remove
 from contstim.pipeline.engine import Executor, start_run
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stages import StageStatus
-from contstim.pipeline.stages.synthesis import POOL, RESULT_NOTES, SYNTHESIS
+from contstim.pipeline.stages.synthesis import POOL_STAGE, RESULT_NOTES, SYNTHESIS_STAGE
 from contstim.pipeline.store import RunStore, StageTable
 from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.pipeline.tasks import Task
@@ -118,22 +118,24 @@ def write_synthesis(
         If `out` cannot be written.
     """
     table = None if out is None else StageTable(out.absolute())
-    outputs = [] if table is None else [(SYNTHESIS, table)]
+    outputs = [] if table is None else [(SYNTHESIS_STAGE, table)]
     if pool is not None:
-        if not POOL.is_in(plan):
+        if not POOL_STAGE.is_in(plan):
             strategy = plan.get_options(SynthesisOptions).strategy
             raise InputError(
                 f"pool needs the strategy 'sample', but the strategy is {strategy!r}; leave out "
                 "pool, or use the strategy 'sample'"
             )
-        outputs.append((POOL, StageTable(pool.absolute())))
+        outputs.append((POOL_STAGE, StageTable(pool.absolute())))
     report = SynthesisReport()
     with (
         _work_folder(table) as folder,
-        start_run(plan, [SYNTHESIS], executor, RunStore(folder), description=str(out)) as started,
+        start_run(
+            plan, [SYNTHESIS_STAGE], executor, RunStore(folder), description=str(out)
+        ) as started,
     ):
         run, engine = started
-        settings = json.loads(json.dumps(SYNTHESIS.settings(run)))
+        settings = json.loads(json.dumps(SYNTHESIS_STAGE.settings(run)))
         are_current = [_is_current(output, settings) for _, output in outputs]
         if table is not None and all(are_current):
             # The folder still exists if a command was interrupted while removing it.
@@ -143,7 +145,7 @@ def write_synthesis(
             report.n_rows = int((table.notes or {}).get("rows", 0))
             return report
 
-        job = SYNTHESIS.get_job(run)
+        job = SYNTHESIS_STAGE.get_job(run)
         for _ in engine.run("score", job.score_tasks):
             pass
         if engine.failures:
@@ -169,18 +171,18 @@ def write_synthesis(
             last_line = line
 
         start_time = time.monotonic()
-        n_expected_tasks = SYNTHESIS.count_expected_tasks(run)
-        for _ in engine.run(SYNTHESIS.name, lambda: SYNTHESIS.tasks(run), n_expected_tasks):
+        n_expected = SYNTHESIS_STAGE.count_expected_tasks(run)
+        for _ in engine.run(SYNTHESIS_STAGE.name, lambda: SYNTHESIS_STAGE.tasks(run), n_expected):
             show_results()
             if time_limit is not None and time.monotonic() - start_time >= time_limit:
                 break
         show_results()
         report.failures = engine.failures
-        if time_limit is not None and run.store.find_missing(SYNTHESIS.tasks(run)):
-            report.status = SYNTHESIS.compute_status(run)
+        if time_limit is not None and run.store.find_missing(SYNTHESIS_STAGE.tasks(run)):
+            report.status = SYNTHESIS_STAGE.compute_status(run)
             return report
 
-        text, notes = SYNTHESIS.make_table(run)
+        text, notes = SYNTHESIS_STAGE.make_table(run)
         report.n_rows, report.n_requested = notes["rows"], notes["requested"]
         report.n_sampled, report.n_candidates = notes.get("n_sampled"), notes.get("n_candidates")
         report.n_satisfying = notes.get("n_satisfying", {})
@@ -189,7 +191,7 @@ def write_synthesis(
             return report
         # Write the table of the synthesis last, because it shows that the work is finished.
         for stage, output in reversed(outputs):
-            if stage is not SYNTHESIS:
+            if stage is not SYNTHESIS_STAGE:
                 pool_text, pool_notes = stage.make_table(run)
                 output.write(pool_text, settings, pool_notes)
             else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stages import Run, Stage
-from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.score import SCORE_STAGE
 from contstim.pipeline.stages.selection import load_log_probs
 from contstim.settings import PositiveInt, settings
 from contstim.text_files import format_csv_rows
@@ -29,10 +29,10 @@ class _Extremes(Stage):
     options = ExtremesOptions
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
-        return (SCORE,)
+        return (SCORE_STAGE,)
 
     def collect_inputs(self, run: Run) -> Any:
-        return run.get_table(SCORE).sha256
+        return run.get_table(SCORE_STAGE).sha256
 
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
         number = run.plan.get_options(ExtremesOptions).number

@@ -13,7 +13,7 @@ from contstim import Vocabulary, pool
 from contstim.pipeline.engine import SequentialExecutor, TaskOutcomes
 from contstim.pipeline.plan import SentenceOptions, StudyOptions, StudyPlan
 from contstim.pipeline.stages import Run
-from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.stages.synthesis import SYNTHESIS_STAGE
 from contstim.pipeline.store import RunStore
 from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.pipeline.tasks import Task
@@ -141,6 +141,6 @@ def create_run(plan: StudyPlan) -> Run:
 
 def mark_sentence(study: StudyPlan, name: str) -> str:
     """Write the first natural sentence of the last pair to a file that the faulty model reads."""
-    sentence = [*SYNTHESIS.get_job(create_run(study)).sentences_by_problems.values()][-1][0]
+    sentence = [*SYNTHESIS_STAGE.get_job(create_run(study)).sentences_by_problems.values()][-1][0]
     (study.folder / f"{name}.txt").write_text(sentence + "\n", "utf-8")
     return sentence

@@ -27,7 +27,7 @@ from contstim.pipeline.plan import StudyOptions, StudyPlan
 from contstim.pipeline.stages.design import DesignOptions
 from contstim.pipeline.stages.natural import NaturalOptions
 from contstim.pipeline.stages.set import SetOptions
-from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.stages.synthesis import SYNTHESIS_STAGE
 from contstim.pipeline.stages.triplets import TripletOptions
 from contstim.pipeline.study import read_study_plan, run_study
 from contstim.pipeline.synthesis_job import Problems
@@ -89,7 +89,7 @@ def test_start_sentences_are_partitioned_or_shared(study: StudyPlan) -> None:
 
     def allocate(plan: StudyPlan, **values: Any) -> dict[Problems, list[str]]:
         changed = plan.replace_options(SynthesisOptions, **values)
-        return dict(SYNTHESIS.get_job(replace(run, plan=changed)).sentences_by_problems)
+        return dict(SYNTHESIS_STAGE.get_job(replace(run, plan=changed)).sentences_by_problems)
 
     partitioned = [s for own in allocate(study).values() for s in own]
     assert len(partitioned) == len(set(partitioned)) == 12

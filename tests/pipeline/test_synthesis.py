@@ -20,7 +20,7 @@ from contstim.files import LockedError, write_atomically
 from contstim.pipeline.engine import SequentialExecutor
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.pooled_job import PooledSynthesisJob
-from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.stages.synthesis import SYNTHESIS_STAGE
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.synthesis import synthesize
@@ -228,7 +228,7 @@ def test_settings_contain_every_option() -> None:
 
     def settings(plan: StudyPlan) -> tuple[object, str]:
         run = create_run(plan)
-        return SYNTHESIS.settings(run), SYNTHESIS.describe(plan)
+        return SYNTHESIS_STAGE.settings(run), SYNTHESIS_STAGE.describe(plan)
 
     usual = settings(plan)
     for option, value in others.items():
@@ -250,7 +250,7 @@ def test_a_task_depends_on_models_of_its_strategy(tmp_path: Path, strategy: str)
     plan = PLAN.replace_options(SynthesisOptions, strategy=f"{strategy}ngram:{file}")
 
     def tasks() -> list[str]:
-        syntheses = SYNTHESIS.get_job(create_run(plan))
+        syntheses = SYNTHESIS_STAGE.get_job(create_run(plan))
         pooled = isinstance(syntheses, PooledSynthesisJob)
         return [task.key for task in (syntheses.sample_tasks() if pooled else syntheses.tasks())]
 

@@ -13,7 +13,7 @@ from contstim.models.toy import RandomBigramModel
 from contstim.pipeline.engine import SequentialExecutor
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stages import Run
-from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.stages.synthesis import SYNTHESIS_STAGE
 from contstim.pipeline.store import RunStore
 from contstim.pipeline.synthesis import write_synthesis
 from contstim.pipeline.tasks import SynthesisTask
@@ -108,7 +108,7 @@ def test_a_shard_has_all_tasks_of_a_limited_pair(tmp_path: Path) -> None:
     for limited in (True, False):
         study = plan(0.1 if limited else 1.0)
         run = Run.from_plan(study, RunStore(tmp_path), SequentialExecutor().describe_models)
-        syntheses = SYNTHESIS.get_job(run)
+        syntheses = SYNTHESIS_STAGE.get_job(run)
         (problems,) = syntheses.sentences_by_problems
         parts[limited] = {
             syntheses.create_task(problem, sentence).shard_key

@@ -17,7 +17,7 @@ from contstim import load_model
 from contstim.models.devices import limit_torch_threads
 from contstim.pipeline.engine import SequentialExecutor
 from contstim.pipeline.model_records import ModelRecord
-from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.stages.synthesis import SYNTHESIS_STAGE
 from contstim.pipeline.study import read_study_plan, run_study
 from contstim.pipeline.worker import RunContext, Worker
 
@@ -42,7 +42,7 @@ def test_a_worker_refuses_changed_inputs(tmp_path: Path, monkeypatch: pytest.Mon
     run = create_run(read_study_plan(make_study(tmp_path)))
     monkeypatch.chdir(tmp_path)
     worker = Worker(_place(tmp_path))
-    task = SYNTHESIS.tasks(run)[0]
+    task = SYNTHESIS_STAGE.tasks(run)[0]
 
     def error(**changes: object) -> str:
         result = worker.run(replace(task, **changes))
@@ -68,7 +68,7 @@ def test_models_of_one_pair_stay_loaded(tmp_path: Path, monkeypatch: pytest.Monk
         "contstim.pipeline.model_records.load_model", lambda spec: loaded.append(spec) or load(spec)
     )
     worker = Worker(_place(tmp_path))
-    for task in SYNTHESIS.tasks(run):
+    for task in SYNTHESIS_STAGE.tasks(run):
         worker.run(task)
     # Pairs in order: 1-2, 1-3, 2-3.
     assert [spec[6] for spec in loaded] == ["2", "1", "3", "2"]

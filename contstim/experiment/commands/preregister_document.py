@@ -12,7 +12,7 @@ from contstim.cli.common import write_output
 from contstim.errors import InputError
 from contstim.evaluation.options import EvaluationOptions, read_plan
 from contstim.files import file_digest
-from contstim.pipeline.stages.design import DESIGN, DesignOptions
+from contstim.pipeline.stages.design import DESIGN_STAGE, DesignOptions
 from contstim.pipeline.study import read_study_plan, select_stages
 from contstim.settings import read_toml
 from contstim.tables import read_table
@@ -71,19 +71,19 @@ def write_preregistration(
     if study_plans:
         plan = read_study_plan(study_plans[0])
         name = plan.study.name
-        stages = [stage for stage in select_stages(plan) if stage is not DESIGN]
+        stages = [stage for stage in select_stages(plan) if stage is not DESIGN_STAGE]
         stimuli = "\n\n".join(filter(None, (stage.describe(plan) for stage in stages)))
         design_options = plan.find_options(DesignOptions)
         if design_options is not None:
             layout = design_options.get_layout()
-            n_pairs = sum(DESIGN.count_trials(plan).values()) - layout.catch
+            n_pairs = sum(DESIGN_STAGE.count_trials(plan).values()) - layout.catch
             design = preregistration.PlannedDesign(
                 participants=layout.groups * layout.participants,
                 groups=layout.groups,
                 pairs=n_pairs,
                 items=n_pairs,
                 models=len(plan.models),
-                description=DESIGN.describe(plan),
+                description=DESIGN_STAGE.describe(plan),
             )
     if trials is not None:
         design = preregistration.PlannedDesign.from_trials(read_table(trials, cells="inferred"))

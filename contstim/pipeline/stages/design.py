@@ -12,10 +12,10 @@ from contstim.errors import InputError, format_count
 from contstim.files import json_digest
 from contstim.pipeline.plan import StageOptions, StudyPlan
 from contstim.pipeline.stages import Run, Stage
-from contstim.pipeline.stages.natural import NATURAL, NaturalOptions
+from contstim.pipeline.stages.natural import NATURAL_STAGE, NaturalOptions
 from contstim.pipeline.stages.selection import list_notes
-from contstim.pipeline.stages.set import SET, SetOptions
-from contstim.pipeline.stages.triplets import TRIPLETS, TripletOptions
+from contstim.pipeline.stages.set import SET_STAGE, SetOptions
+from contstim.pipeline.stages.triplets import TRIPLETS_STAGE, TripletOptions
 from contstim.settings import NonNegativeInt, PositiveInt, TupleFromList, settings, validate_choice
 from contstim.tables import read_table
 from contstim.text import read_words
@@ -23,9 +23,9 @@ from contstim.text_files import format_csv
 
 # Stages that select stimuli, with the conditions of trials that are made from their tables.
 _CONDITIONS_BY_STAGE: tuple[tuple[Stage, tuple[str, ...]], ...] = (
-    (NATURAL, CONDITIONS[:1]),
-    (SET, CONDITIONS[:1]),
-    (TRIPLETS, CONDITIONS[1:4]),
+    (NATURAL_STAGE, CONDITIONS[:1]),
+    (SET_STAGE, CONDITIONS[:1]),
+    (TRIPLETS_STAGE, CONDITIONS[1:4]),
 )
 
 
@@ -123,7 +123,7 @@ class _DesignStage(Stage):
         return {**n_trials, "random_natural": layout.random_natural, "catch": layout.catch}
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
-        return NATURAL, SET, TRIPLETS
+        return NATURAL_STAGE, SET_STAGE, TRIPLETS_STAGE
 
     def collect_inputs(self, run: Run) -> Any:
         common_words = sorted(self._read_common_words(run) or ())
@@ -138,12 +138,12 @@ class _DesignStage(Stage):
             for stage in self.requires(run.plan)
             if stage.is_in(run.plan)
         }
-        # The stages NATURAL and SET select sentence pairs. The stage TRIPLETS selects triplets.
-        pair_tables = [tables[stage] for stage in (NATURAL, SET) if stage in tables]
+        # `pair_tables` contains the tables of the stages that select sentence pairs, not triplets.
+        pair_tables = [tables[stage] for stage in (NATURAL_STAGE, SET_STAGE) if stage in tables]
         # Distribute the pairs and triplets over the trials of the experiment.
         trials = design_trials(
             pd.concat(pair_tables, ignore_index=True) if pair_tables else None,
-            tables.get(TRIPLETS),
+            tables.get(TRIPLETS_STAGE),
             run.sentences,
             run.plan.get_options(DesignOptions).get_layout(),
             common_words=self._read_common_words(run),
@@ -157,4 +157,4 @@ class _DesignStage(Stage):
         return None if path is None else frozenset(read_words(run.plan.folder / path))
 
 
-DESIGN = _DesignStage()
+DESIGN_STAGE = _DesignStage()

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stages import Run, Stage
-from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.score import SCORE_STAGE
 from contstim.pipeline.stages.selection import SelectionOptions, list_notes, load_log_probs
 from contstim.selection.natural import MAX_PER_PAIR, NATURAL_CRITERIA, select_natural_pairs
 from contstim.settings import settings, validate_choice
@@ -69,11 +69,11 @@ class _NaturalStage(Stage):
         ).rstrip()
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
-        return (SCORE,)
+        return (SCORE_STAGE,)
 
     def collect_inputs(self, run: Run) -> Any:
         return [
-            run.get_table(SCORE).sha256,
+            run.get_table(SCORE_STAGE).sha256,
             *run.plan.get_options(NaturalOptions).collect_inputs(run),
         ]
 
@@ -96,4 +96,4 @@ class _NaturalStage(Stage):
         return format_csv(pairs), list_notes(pairs)
 
 
-NATURAL = _NaturalStage()
+NATURAL_STAGE = _NaturalStage()

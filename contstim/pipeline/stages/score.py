@@ -44,4 +44,4 @@ class _ScoreStage(Stage):
         return format_csv_rows(run.score_columns, rows), {"missing": n_missing, "models": models}
 
 
-SCORE = _ScoreStage()
+SCORE_STAGE = _ScoreStage()

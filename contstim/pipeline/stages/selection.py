@@ -11,7 +11,7 @@ from contstim.columns import TRIPLETS
 from contstim.files import json_digest
 from contstim.pipeline.plan import StageOptions
 from contstim.pipeline.stages import Run
-from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.stages.synthesis import SYNTHESIS_STAGE
 from contstim.selection.constraint_rows import SelectionConstraint
 from contstim.selection.constraint_text import check_constraints, parse_constraints
 from contstim.selection.scores import read_features
@@ -147,7 +147,7 @@ def _read_score_field(run: Run, field: str, extra_sentences: Sequence[str]) -> p
 
 def load_triplets(run: Run) -> pd.DataFrame:
     """Return the triplets that were synthesized so far, in the order of the tasks."""
-    job = SYNTHESIS.get_job(run)
+    job = SYNTHESIS_STAGE.get_job(run)
     triplets = [row for row in job.rows() if isinstance(row, Triplet)]
     table = pd.DataFrame([row.row() for row in triplets], columns=list(TRIPLETS))
     specs = [spec_columns(row, job.canonical_specs) for row in triplets]

@@ -12,14 +12,14 @@ from contstim.errors import InputError
 from contstim.files import json_digest
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stages import Run, Stage
-from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.score import SCORE_STAGE
 from contstim.pipeline.stages.selection import (
     SelectionOptions,
     list_notes,
     load_log_probs,
     load_triplets,
 )
-from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.stages.synthesis import SYNTHESIS_STAGE
 from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.pipeline.tasks import Task, create_score_tasks
 from contstim.response_model import ResponseModel
@@ -99,7 +99,8 @@ class _SetStage(Stage):
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
         options = plan.find_options(SetOptions)
-        return (SCORE, SYNTHESIS) if options is not None and options.synthetic else (SCORE,)
+        needs_synthesis = options is not None and options.synthetic
+        return (SCORE_STAGE, SYNTHESIS_STAGE) if needs_synthesis else (SCORE_STAGE,)
 
     def tasks(self, run: Run) -> list[Task]:
         models = list(run.models.values())
@@ -144,10 +145,10 @@ class _SetStage(Stage):
         synthesis are done, and if the option `synthetic` is not set.
         """
         options = run.plan.get_options(SetOptions)
-        if not options.synthetic or run.store.find_missing(SYNTHESIS.tasks(run)):
+        if not options.synthetic or run.store.find_missing(SYNTHESIS_STAGE.tasks(run)):
             return []
         columns = load_triplets(run)[["synthetic_1", "synthetic_2"]]
         return sorted(set(columns.to_numpy().ravel()) - set(run.sentences))
 
 
-SET = _SetStage()
+SET_STAGE = _SetStage()

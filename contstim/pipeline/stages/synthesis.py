@@ -11,7 +11,7 @@ from contstim.files import digest
 from contstim.models.base import UNSTATED
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stages import Run, Stage
-from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.score import SCORE_STAGE
 from contstim.pipeline.synthesis_job import SynthesisJob
 from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.pipeline.tasks import Task
@@ -95,7 +95,7 @@ class SynthesisStage(Stage):
         run
             Run of the study.
         """
-        if SYNTHESIS.name not in run.stage_data:
+        if SYNTHESIS_STAGE.name not in run.stage_data:
             # Create the job at the first call. Later calls return the same object, which remembers
             # the finished tasks.
             job_class = SynthesisJob
@@ -104,8 +104,8 @@ class SynthesisStage(Stage):
                 from contstim.pipeline.pooled_job import PooledSynthesisJob
 
                 job_class = PooledSynthesisJob
-            run.stage_data[SYNTHESIS.name] = job_class(run)
-        return cast("SynthesisJob", run.stage_data[SYNTHESIS.name])
+            run.stage_data[SYNTHESIS_STAGE.name] = job_class(run)
+        return cast("SynthesisJob", run.stage_data[SYNTHESIS_STAGE.name])
 
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
         """Return the stages of the study that must be executed before this stage.
@@ -120,7 +120,7 @@ class SynthesisStage(Stage):
         options = plan.get_options(SynthesisOptions)
         problems = itertools.chain(*options.list_problems(plan.models))
         has_scaled_models = any(len(problem.reject) > 1 for problem in problems)
-        return (SCORE,) if has_scaled_models or options.bounds else ()
+        return (SCORE_STAGE,) if has_scaled_models or options.bounds else ()
 
     def check(self, run: Run) -> None:
         """Check that the models and the listed words can be used for synthesis.
@@ -292,5 +292,5 @@ class _PoolStage(SynthesisStage):
         return format_csv_rows((*run.score_columns, *POOL_COLUMNS), yield_rows()), notes
 
 
-SYNTHESIS = SynthesisStage()
-POOL = _PoolStage()
+SYNTHESIS_STAGE = SynthesisStage()
+POOL_STAGE = _PoolStage()

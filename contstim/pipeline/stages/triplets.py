@@ -11,9 +11,9 @@ from pydantic import Field
 from contstim.errors import InputError
 from contstim.pipeline.plan import StageOptions, StudyPlan
 from contstim.pipeline.stages import Run, Stage
-from contstim.pipeline.stages.score import SCORE
+from contstim.pipeline.stages.score import SCORE_STAGE
 from contstim.pipeline.stages.selection import list_notes, load_log_probs, load_triplets
-from contstim.pipeline.stages.synthesis import SYNTHESIS
+from contstim.pipeline.stages.synthesis import SYNTHESIS_STAGE
 from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.selection.natural import MAX_PER_PAIR
 from contstim.selection.strata import resolve_n_strata
@@ -120,7 +120,7 @@ class _TripletStage(Stage):
     def requires(self, plan: StudyPlan) -> Collection[Stage]:
         options = plan.find_options(TripletOptions)
         has_reference = options is not None and options.reference == "sentences"
-        return (SYNTHESIS, SCORE) if has_reference else (SYNTHESIS,)
+        return (SYNTHESIS_STAGE, SCORE_STAGE) if has_reference else (SYNTHESIS_STAGE,)
 
     def collect_inputs(self, run: Run) -> Any:
         return [run.get_table(stage).sha256 for stage in self.requires(run.plan)]
@@ -133,4 +133,4 @@ class _TripletStage(Stage):
         return format_csv(triplets), list_notes(triplets)
 
 
-TRIPLETS = _TripletStage()
+TRIPLETS_STAGE = _TripletStage()
