@@ -459,10 +459,8 @@ def _list_table_columns(
     presentation = study.presentation
     is_pair = presentation.is_pair
     fixed_columns = _CHOICE_TABLE if is_pair else _ANSWER_TABLE
-    selection_columns = () if study.adaptive is None else SELECTION_COLUMNS
-    design_columns = dict.fromkeys(
-        (*study.design.columns, *selection_columns, *pair_rows.get(1, {}))
-    )
+    policy_columns = () if study.adaptive is None else SELECTION_COLUMNS
+    design_columns = dict.fromkeys((*study.design.columns, *policy_columns, *pair_rows.get(1, {})))
     further_columns = [name for name in design_columns if name not in fixed_columns]
     main_columns = (*fixed_columns, *further_columns)
 

@@ -227,10 +227,8 @@ class SharedVocabulary:
         # Append the additional words that all models know.
         first_words = words_by_position.get(0, ())
         later_words = [w for p, words in words_by_position.items() if p > 0 for w in words]
-        return (
-            _append_words(first, self._select_known(first_words)),
-            _append_words(later, self._select_known(later_words)),
-        )
+        first = _append_words(first, self._select_known(first_words))
+        return first, _append_words(later, self._select_known(later_words))
 
     def _select_known(self, words: Iterable[str]) -> tuple[str, ...]:
         """Return the distinct words among `words` that all models know without punctuation."""
