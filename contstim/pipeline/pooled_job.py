@@ -59,7 +59,7 @@ class _Round:
 
     @property
     def total_gain(self) -> float:
-        """Sum of the decreases in loss of the assigned sentences, nats."""
+        """Sum of the decreases in loss of the assigned sentences, in nats."""
         return -math.fsum(result.loss for result in self.results)
 
 
@@ -335,10 +335,11 @@ class PooledSynthesisJob(SynthesisJob):
 
     @property
     def targets(self) -> list[Target]:
-        """Natural sentences, each with a synthesis problem, in the order of the table rows.
+        """Targets to which sampled sentences are assigned, in the order of the table rows.
 
-        A synthesis problem names the models that should find a sentence improbable or probable.
-        Each target is assigned one sampled sentence.
+        A target is a natural sentence together with a synthesis problem: the models that should
+        find the synthetic sentence improbable or probable, and constraints. Each target is assigned
+        one sampled sentence.
         """
         return [
             Target(sentence, self.resolve_problem(problem))
@@ -412,6 +413,8 @@ class PooledSynthesisJob(SynthesisJob):
             were sampled, if there are any.
         """
         pool = self.build_pool()  # sampled sentences that satisfy all lower bounds on scores
+        # `read_drafts` returns all sampled sentences. `explain_shortfall` counts how many sentences
+        # of the pool satisfy each constraint.
         notes: dict[str, Any] = {
             "n_sampled": len(self.read_drafts()),
             "n_candidates": len(pool.sentences),

@@ -169,16 +169,16 @@ def assign_sentences(
     usable = np.flatnonzero(~np.isnan(gains).all(axis=0))
     # Find the optimal assignment without regard to the limits on similar sentences.
     assigned = _solve_assignment(gains, usable)
-    limits = _Limits(pool, targets, gains, diversity_cap, max_word_share)
-    if not limits.are_satisfied(assigned):
+    similarity_limits = _SimilarityLimits(pool, targets, gains, diversity_cap, max_word_share)
+    if not similarity_limits.are_satisfied(assigned):
         # Find another assignment that satisfies the limits. Then add unused sentences that exceed
         # no limit, and reassign all sentences. Repeat this until the assignment improves no more.
-        assigned = limits.find_feasible_assignment(usable)
+        assigned = similarity_limits.find_feasible_assignment(usable)
         while True:
-            addable = limits.find_addable_sentences(assigned, usable)
+            addable = similarity_limits.find_addable_sentences(assigned, usable)
             improved = _solve_assignment(gains, np.union1d(assigned[assigned >= 0], addable))
             is_better = _compute_value(gains, improved) > _compute_value(gains, assigned)
-            if not (limits.are_satisfied(improved) and is_better):
+            if not (similarity_limits.are_satisfied(improved) and is_better):
                 break
             assigned = improved
     return [None if i < 0 else pool.sentences[i] for i in assigned.tolist()]
@@ -228,7 +228,7 @@ def _compute_value(gains: FloatArray, assigned: IntArray) -> float:
     return float((_ASSIGNED_VALUE + gains[rows, assigned[rows]]).sum())
 
 
-class _Limits:
+class _SimilarityLimits:
     """Limits on the number of similar sampled sentences that are assigned to natural sentences.
 
     Each limit is the maximum number of sentences of a group that may be assigned. A group consists
@@ -309,7 +309,8 @@ class _Limits:
             Index of the sentence assigned to each natural sentence; -1 for none.
         """
         targets, sentences, fractions = self._solve_relaxation(usable)
-        assigned = np.full(len(self._models), -1, dtype=np.int64)
+        # Assign sentences to targets (natural sentences) in the order of decreasing fractions.
+        assigned = np.full(len(self._models), -1, dtype=np.int64)  # -1: no sentence
         # `sizes` counts the assigned sentences in each group of similar sentences.
         used, sizes = set[int](), Counter[_Group]()
         for n in np.argsort(-fractions, kind="stable").tolist():

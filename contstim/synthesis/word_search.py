@@ -253,7 +253,8 @@ class WordSearch:
         n_left = self._count_scores_left(name)
         if n_left <= 0:
             return indices[:0]
-        # The value of a score is the expected increase of the acquisition value that it causes.
+        # The value of a score is the expected increase in the maximum acquisition value (expected
+        # improvement times probability of feasibility) that it causes.
         feasibility = self._predict_feasibility(indices)
         if name in self.candidates.definition.reject:
             margin = max_acquisition / feasibility

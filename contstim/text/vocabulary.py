@@ -235,16 +235,15 @@ class Vocabulary:
         _check_size(size)
         check_wordfreq_language(language)
         rules = rules or WordRules.for_language(language)
-        writing = rules.language  # object with the writing conventions of the language
-        if writing.capitalises_nouns:
+        if rules.language.capitalises_nouns:
             raise InputError(
-                f"wordfreq lists the words of {writing.name} in lower case, nouns too; make "
+                f"wordfreq lists the words of {rules.language.name} in lower case, nouns too; make "
                 "the vocabulary from a text, which has their capitals"
             )
         # wordfreq lists elided words without apostrophe (the French "l" for "l'"), and words that
         # always have a capital letter in lower case ("i" for "I"). Map both to their spelling.
-        spellings = {w: f"{w}'" for w in rules.exclude if writing.is_elided(f"{w}'")}
-        spellings |= {writing.fold(word): word for word in sorted(rules.capitals)}
+        spellings = {w: f"{w}'" for w in rules.exclude if rules.language.is_elided(f"{w}'")}
+        spellings |= {rules.language.fold(word): word for word in sorted(rules.capitals)}
         # Sort the words by decreasing frequency, and select the first `size` that the rules accept.
         listed = relative_frequencies(language)
         by_frequency = sorted(listed, key=lambda word: -listed[word])
