@@ -167,11 +167,14 @@ class PooledSynthesisJob(SynthesisJob):
         return self._rounds
 
     def _start_round(self) -> _Round:
-        """Return the next round of sampling with the tasks that are known so far.
+        """Create the next round of sampling, with the tasks that can be created at this time.
 
-        Each round samples batches of sentences for each synthesis problem that is still unsolved
-        for at least one natural sentence. If no problem is unsolved, it samples for all problems to
-        find better sentences.
+        First, there are only tasks that sample sentences. Tasks that score these sentences are
+        added by a later call, after all sampling tasks have ended.
+
+        A synthesis problem is unsolved if a natural sentence still lacks a synthetic sentence for
+        it. The round samples batches of sentences for each unsolved problem or, if all problems are
+        solved, for every problem, to find better sentences.
         """
         run, strategy, problems = self.run, self.strategy, self._problems
         if self._rounds:
