@@ -66,8 +66,9 @@ class SynthesisOptions:
     per_sentence
         Maximum number of different triplets per natural sentence.
     minimum_drop
-        Minimum decrease in log-probability under each rejecting model, in nats. Triplets with a
-        smaller decrease are discarded.
+        Minimum number of nats by which each synthetic sentence must be less probable than the
+        natural sentence, under the model that should find it improbable. Other triplets are left
+        out.
     """
 
     strategy: str = "edit"

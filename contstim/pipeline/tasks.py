@@ -196,7 +196,7 @@ class ProblemTask(Task):
     Attributes
     ----------
     definition
-        Synthesis problem: rejecting and accepting models (given by name), loss and constraints.
+        Synthesis problem: loss and constraints, with models given by name.
     strategy_records
         Records of further models that the search strategy uses, for example to propose words.
     vocabulary

@@ -183,8 +183,9 @@ def _make_problems() -> dict[str, Problem]:
         Mapping from the description of a problem to the problem.
     """
     problems: dict[str, Problem] = {}
-    # Kinds of the rejecting and the accepting model. A model of the kind "all" scores all words for
-    # a position at once, "bound" only gives upper bounds of these scores, and "none" neither.
+    # Kinds of the model that should find the sentence improbable and of the model that should find
+    # it probable. A model of the kind "all" scores all words for a position at once, "bound" only
+    # gives upper bounds of these scores, and "none" neither.
     pairs = ("all", "all"), ("bound", "all"), ("all", "none"), ("bound", "bound")
     for number, (reject_kind, accept_kind) in enumerate(pairs):
         reject = _ToyModel(_WORDS.words, 2 * number, exact=reject_kind)

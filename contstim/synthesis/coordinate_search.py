@@ -301,7 +301,7 @@ class Search:
             scores[name] = float(self._models[name].score([str(sentence)])[0])
             if scores[name] < self.min_scores.get(name, -np.inf):
                 return False
-        scores = {name: scores[name] for name in self._models}
+        scores = {name: scores[name] for name in self._models}  # in the usual order of the models
         if not self.loss(scores) < self.loss(self.current_scores):
             return False
         self._set_current(sentence, scores)
@@ -409,7 +409,8 @@ class Search:
         inexpensive = self._score_inexpensive(position, sentence)
         if len(inexpensive.replacements) == len(self._models):
             return inexpensive
-        # A prefiltered list remains valid later, because the loss to improve on only decreases.
+        # A prefiltered list contains only words that can improve the sentence according to the
+        # inexpensive models. It remains valid, because the loss to improve on only decreases.
         cached = self._cache[_make_cache_key(sentence, position)]
         kind = "prefiltered" if prefilter and inexpensive.replacements else "complete"
         if kind not in cached:
@@ -478,8 +479,8 @@ class Search:
         for name, minimum in self.min_scores.items():
             if name in table.replacements:
                 mask &= table.exact_scores[name] >= minimum - SCORE_TOLERANCE
-        # Exclude words that do not decrease the loss, if all rejecting models (those that should
-        # find the sentence improbable) have scored them.
+        # Exclude words that do not decrease the loss. It is known if all models that should find
+        # the sentence improbable (`reject`) have scored the words.
         definition = self.problem.definition
         if all(name in table.replacements for name in definition.reject):
             losses = definition.loss(table.exact_scores, self.natural_scores)

@@ -113,13 +113,13 @@ class Edits:
         InputError
             If the text contains anything else, sets a limit twice, or the limits are invalid.
         """
-        values: dict[str, Any] = {}  # values of the attributes, except `words`, by name
+        attributes: dict[str, Any] = {}  # values of all attributes except `words`, by name
         words: list[tuple[int, tuple[str, ...]]] = []  # positions with their allowed words
         for limit in filter(None, (part.strip() for part in text.split(","))):
             # A limit has the form NAME=VALUE, words=POSITION:WORD+WORD or FLAG.
             name, equals, value = limit.partition("=")
             position, colon, joined_words = value.partition(":")
-            positions = value.split("+")
+            positions = value.split("+")  # for "fixed" and "changed"
             if name == "words" and colon and _is_position(position):
                 words.append((int(position), tuple(joined_words.split("+"))))
                 continue
@@ -135,10 +135,10 @@ class Edits:
                     f"{limit!r} is not a limit on edits; write max=3, fixed=0+2, changed=1, "
                     "words=1:dog+cat, agreement, same-tokens, same-class or same-tag"
                 )
-            if field in values:
+            if field in attributes:
                 raise InputError(f"the edits {text!r} set {field} twice; set it once")
-            values[field] = field_value
-        return cls(**values, words=tuple(words))
+            attributes[field] = field_value
+        return cls(**attributes, words=tuple(words))
 
     def __str__(self) -> str:
         # Write the limits in the form that `parse` reads, and leave out those that are not set.

@@ -182,19 +182,19 @@ class ProblemDefinition:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the rejecting models, the models in `bounds` and the accepting models."""
+        """Names of the models in `reject`, in `bounds` and in `accept`, each once."""
         return tuple(dict.fromkeys((*self.reject, *(b.model for b in self.bounds), *self.accept)))
 
     @property
     def constraints(self) -> tuple[MinScore, ...]:
-        """Lower bounds on scores: `bounds`, followed by one bound for each accepting model."""
+        """Lower bounds on scores: `bounds`, followed by one bound for each model in `accept`."""
         # Subtract from 0.0, because the negative of a margin of 0 would be printed as -0.
         accepted = (MinScore(name, 0.0 - self.margin, natural=True) for name in self.accept)
         return (*self.bounds, *accepted)
 
     @property
     def scale_by_model(self) -> dict[str, float]:
-        """Mapping from the name of each rejecting model to its scale; 1 if there are no scales."""
+        """Mapping from each name in `reject` to the model's scale; 1 if there are no scales."""
         scales = self.scales or (1.0,) * len(self.reject)
         return dict(zip(self.reject, scales, strict=True))
 

@@ -125,7 +125,7 @@ class SynthesisResult:
 
     @property
     def reject(self) -> str:
-        """Name of the first rejecting model."""
+        """Name of the first model that should find the synthetic sentence improbable."""
         return self.models[0]
 
 
@@ -313,8 +313,8 @@ class SentenceRow(TableRow):
     natural, synthetic
         Natural and synthetic sentence.
     loss
-        Loss of the synthetic sentence: in nats for one rejecting model, in standard deviations for
-        several.
+        Loss of the synthetic sentence: in nats if one model should find it improbable, in standard
+        deviations of scores if several models should.
     n_replaced
         Number of replaced words.
     finished

@@ -411,8 +411,9 @@ class WordSearch:
 
         The expected improvement is E max(0, best_loss - margin - loss), where the expectation is
         over the predictive distribution of the candidate's loss. The loss is the maximum, over the
-        rejecting models, of a normally distributed variable. For one rejecting model, the
-        expectation has a closed form. For several, it is estimated by quasi-Monte Carlo sampling.
+        models that should find the sentence improbable, of a normally distributed variable. For one
+        such model, the expectation has a closed form. For several, it is estimated by quasi-Monte
+        Carlo sampling.
 
         Parameters
         ----------
@@ -467,8 +468,7 @@ class WordSearch:
 def _compute_relative_costs(candidates: Candidates) -> dict[str, float]:
     """Return the cost of scoring one candidate under each model, relative to the highest cost.
 
-    The dictionary is ordered by increasing cost. Of models with equal costs, accepting models come
-    before rejecting models.
+    The result is sorted by cost. Models with equal costs are in the reverse of their usual order.
     """
     costs = {name: float(candidates.score_costs(name).min()) for name in candidates.replacements}
     # The cost is the number of model inputs, times the multiply-adds per input if these are known
