@@ -11,7 +11,7 @@ import pytest
 TOOL = Path(__file__).parent.parent / "tools" / "check_canonical_form.py"
 
 
-def test_nothing_is_handled_outside_the_readers() -> None:
+def test_only_readers_convert_to_the_canonical_form() -> None:
     done = subprocess.run([sys.executable, TOOL], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (
         0,
@@ -35,7 +35,7 @@ def test_nothing_is_handled_outside_the_readers() -> None:
         ("' '.join(text.split())", "label form"),
     ],
 )
-def test_a_module_that_asks_again_is_found(
+def test_conversions_outside_the_readers_are_reported(
     line: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(TOOL.parent)

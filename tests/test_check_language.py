@@ -26,7 +26,7 @@ def test_the_repository_has_no_findings() -> None:
         (f"def total(n):\n    given = n\n{4 * LINE}    return given", "'given' does not describe"),
     ],
 )
-def test_a_name_is_found(code: str, finding: str, tmp_path: Path) -> None:
+def test_opaque_names_are_reported(code: str, finding: str, tmp_path: Path) -> None:
     (tmp_path / "contstim").mkdir()
     (tmp_path / "contstim" / "module.py").write_text(f"{code}\n", "utf-8")
     (tmp_path / "docs").mkdir()
@@ -43,7 +43,7 @@ def test_a_name_is_found(code: str, finding: str, tmp_path: Path) -> None:
         ("The table tells the scores.", "verb applied to an object that cannot act"),
     ],
 )
-def test_a_habit_is_measured_per_thousand_words(sentence: str, habit: str) -> None:
+def test_habits_are_counted_per_thousand_words(sentence: str, habit: str) -> None:
     assert checker.measure_habits([PAGE])[habit] == 0
     n_words = len(f"{PAGE} {sentence}".split()) - 2  # The title is left out.
     assert checker.measure_habits([f"{PAGE} {sentence}"])[habit] == pytest.approx(1000 / n_words)

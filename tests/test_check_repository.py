@@ -76,11 +76,11 @@ def _plant(path: Path, text: str) -> None:
     path.write_text(path.read_text("utf-8") + text, "utf-8")
 
 
-def test_a_repository_without_faults(repository: Path) -> None:
+def test_valid_repository_has_no_findings(repository: Path) -> None:
     assert checker.check(repository) == []
 
 
-def test_two_definitions_of_one_name(repository: Path) -> None:
+def test_duplicate_definitions_are_reported(repository: Path) -> None:
     _plant(repository / "contstim/two.py", "\n\nclass Event:\n    pass\n")
     assert checker.check(repository) == [
         "contstim/one.py:7: Event is also defined in contstim/two.py:7; rename one, or have one "
@@ -88,7 +88,7 @@ def test_two_definitions_of_one_name(repository: Path) -> None:
     ]
 
 
-def test_a_command_alone_may_share_its_names(repository: Path) -> None:
+def test_duplicate_functions_of_commands_are_reported(repository: Path) -> None:
     for name in ("one", "two"):
         _plant(repository / f"contstim/{name}.py", "\n\ndef run(): ...\nrun()\n")
     (finding,) = checker.check(repository)
@@ -107,7 +107,7 @@ def test_a_command_alone_may_share_its_names(repository: Path) -> None:
         ("\n\ndef unused(path):\n    return path\n\n\nprint(LIMIT.unused)\n", 15),
     ],
 )
-def test_a_public_name_without_a_caller(repository: Path, text: str, line: int) -> None:
+def test_unused_public_names_are_reported(repository: Path, text: str, line: int) -> None:
     _plant(repository / "contstim/one.py", text)
     # An import and a line of __all__ are no callers.
     _plant(
@@ -128,7 +128,7 @@ def test_a_public_name_without_a_caller(repository: Path, text: str, line: int) 
         ("pyproject.toml", 'unused = "contstim.one:unused"\n'),
     ],
 )
-def test_what_counts_as_a_use(repository: Path, place: str, text: str) -> None:
+def test_imports_and_entry_points_count_as_uses(repository: Path, place: str, text: str) -> None:
     _plant(repository / "contstim/one.py", "\n\ndef unused():\n    pass\n")
     _plant(repository / place, text)
     assert checker.check(repository) == []
@@ -143,7 +143,7 @@ def test_what_counts_as_a_use(repository: Path, place: str, text: str) -> None:
         ("README.md", "So:\n\n    contstim.one.unused()\n"),
     ],
 )
-def test_what_a_guide_names_is_used_if_a_test_tries_it(
+def test_documented_names_need_a_test_to_count_as_used(
     repository: Path, guide: str, text: str
 ) -> None:
     _plant(repository / "contstim/one.py", "\n\ndef unused():\n    pass\n")
@@ -158,7 +158,7 @@ def test_what_a_guide_names_is_used_if_a_test_tries_it(
     assert any("unused has no caller" in finding for finding in checker.check(repository))
 
 
-def test_a_circle_of_modules(repository: Path) -> None:
+def test_import_cycles_are_reported(repository: Path) -> None:
     one = repository / "contstim/one.py"
     _plant(one, "\n\nif TYPE_CHECKING:\n    import contstim.two\n")
     assert checker.check(repository) == []
@@ -169,7 +169,7 @@ def test_a_circle_of_modules(repository: Path) -> None:
     ]
 
 
-def test_a_term_without_code_and_code_that_is_not(repository: Path) -> None:
+def test_glossary_terms_name_existing_code(repository: Path) -> None:
     _plant(
         repository / "docs/glossary.md",
         "- **belief**: what is thought.\n- **wish**: what is wanted. `Wish`\n",
@@ -180,7 +180,7 @@ def test_a_term_without_code_and_code_that_is_not(repository: Path) -> None:
     ]
 
 
-def test_a_module_without_a_test_file_or_with_two(repository: Path) -> None:
+def test_modules_need_exactly_one_test_file(repository: Path) -> None:
     (repository / "contstim/three.py").write_text("_LEAST = 3\n", "utf-8")
     assert checker.check(repository) == []
     (repository / "contstim/three.py").write_text("def _three() -> None:\n    _three()\n", "utf-8")
@@ -197,7 +197,7 @@ def test_a_module_without_a_test_file_or_with_two(repository: Path) -> None:
     ]
 
 
-def test_a_package_that_passes_on_names_needs_no_test_file(repository: Path) -> None:
+def test_packages_of_imports_need_no_test_file(repository: Path) -> None:
     package = repository / "contstim/cli/__init__.py"
     _plant(package, "\nfrom contstim.one import Event\n")
     assert checker.check(repository) == []
@@ -207,7 +207,7 @@ def test_a_package_that_passes_on_names_needs_no_test_file(repository: Path) -> 
     ]
 
 
-def test_layers_that_are_not_those_of_the_linter(repository: Path) -> None:
+def test_layers_in_contributing_match_the_linter(repository: Path) -> None:
     (repository / "CONTRIBUTING.md").write_text(CONTRIBUTING.replace("| 2 |", "| 3 |"), "utf-8")
     assert checker.check(repository) == [
         "CONTRIBUTING.md: its layers are not those of pyproject.toml; run "
@@ -217,11 +217,11 @@ def test_layers_that_are_not_those_of_the_linter(repository: Path) -> None:
     assert checker.replace_layers(CONTRIBUTING.replace("| 2 |", "| 3 |"), table) == CONTRIBUTING
 
 
-def test_this_repository() -> None:
+def test_this_repository_has_no_findings() -> None:
     assert checker.check(ROOT) == []
 
 
-def test_loading_that_leaves_open_whether_code_is_run(repository: Path) -> None:
+def test_from_pretrained_must_forbid_remote_code(repository: Path) -> None:
     loads = ("a", "a, trust_remote_code=True", "a, trust_remote_code=False", "a, **b")
     calls = "".join(f"\n_ = Auto.from_pretrained({arguments})" for arguments in loads)
     _plant(repository / "contstim/two.py", calls)

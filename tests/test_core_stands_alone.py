@@ -59,7 +59,7 @@ def copy_without(folder: Path, missing: tuple[str, ...]) -> None:
     (folder / "contstim" / "bundled").symlink_to(ROOT / "models" / "bundled")
 
 
-def test_the_core_works_without_the_surroundings(tmp_path: Path) -> None:
+def test_core_commands_run_without_optional_subpackages(tmp_path: Path) -> None:
     """All commands run without all four packages, and the first three without each of them."""
     copy_without(tmp_path / "core", SURROUNDINGS)
     for missing in SURROUNDINGS:

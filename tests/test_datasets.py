@@ -11,7 +11,7 @@ def test_natural_scores_are_log_probabilities_of_six_models() -> None:
     assert (scores < 0).all(axis=None)
 
 
-def test_triplets_are_of_two_pairs_whose_models_order_them_oppositely() -> None:
+def test_models_disagree_on_the_bundled_triplets() -> None:
     triplets = datasets.readable_triplets()
     assert list(triplets.columns[: len(TRIPLETS)]) == list(TRIPLETS)
     assert sorted(triplets.groupby(["model_1", "model_2"]).size()) == [17, 18]
@@ -21,7 +21,7 @@ def test_triplets_are_of_two_pairs_whose_models_order_them_oppositely() -> None:
     assert (by_2 < 0).all()
 
 
-def test_six_groups_of_five_people_answered_triplets_and_catch_trials() -> None:
+def test_simulated_choices_have_six_groups_of_five_participants() -> None:
     choices = datasets.simulated_choices()
     assert choices["participant"].nunique() == 30
     assert choices["group"].nunique() == 6

@@ -36,7 +36,7 @@ TABLE = pd.DataFrame({"a": range(30), "b": 0.12345})
 FIELDS = ("x" * 100, TABLE, np.zeros((4, 5)), tuple(range(100)))
 
 
-def test_a_line_has_sizes_in_place_of_what_is_long() -> None:
+def test_repr_replaces_long_values_by_their_size() -> None:
     assert repr(Made(*FIELDS)) == (
         f"Made(name='{'x' * 57}…', table=<table of 30 rows, 2 columns>, values=<array of 4 x 5>, "
         "parts=<tuple of 100>)"
@@ -79,7 +79,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_result_has_a_short_line(results: dict[str, Any], kind: str) -> None:
+def test_repr_of_results_is_one_short_line(results: dict[str, Any], kind: str) -> None:
     line = repr(results[kind])
     assert len(line) <= MOST
     assert "\n" not in line

@@ -39,7 +39,7 @@ def _takes_minutes(command: str) -> bool:
     return "--strategy sample" in command
 
 
-def test_the_commands_run(
+def test_documented_commands_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -56,7 +56,7 @@ def test_the_commands_run(
         assert Path(name).stat().st_size > 0
 
 
-def test_the_commands_that_take_minutes_can_be_read(
+def test_slow_documented_commands_have_valid_plans(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # They are not run, but their plans are valid and their models exist.
@@ -78,7 +78,7 @@ def test_the_commands_that_take_minutes_can_be_read(
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/problems.md", "docs/adaptive.md"])
-def test_python_examples(
+def test_documented_python_examples_run(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
@@ -88,7 +88,7 @@ def test_python_examples(
         exec(compile(block, name, "exec"), {})
 
 
-def test_the_guide_to_the_experiment(
+def test_experiment_guide_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its commands and its Python, in their order."""
@@ -107,7 +107,7 @@ def test_the_guide_to_the_experiment(
         assert Path(name).stat().st_size > 0
 
 
-def test_the_page_on_tables_explains_every_column() -> None:
+def test_results_page_documents_every_column() -> None:
     choices = contstim.datasets.simulated_choices()
     choices = choices[choices["group"].isin(choices["group"].unique()[:2])]
     models = ["contstim:bigram", "contstim:trigram"]
@@ -124,7 +124,7 @@ def test_the_page_on_tables_explains_every_column() -> None:
         assert columns <= named, f"{name}: {columns - named}"
 
 
-def test_the_walk_through_the_code_names_what_there_is() -> None:
+def test_code_guide_and_rulebook_name_existing_files() -> None:
     text = (ROOT / "docs" / "how-it-works.md").read_text("utf-8")
     places = re.findall(r"`(contstim/[\w/.]+\.py)(?::\s+([\w.]+))?`", text)
     assert len(places) > 20

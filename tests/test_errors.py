@@ -17,12 +17,12 @@ BUILT_IN = (ValueError, OSError, ImportError, AssertionError)
 
 
 @pytest.mark.parametrize("kind", OWN, ids=lambda kind: kind.__name__)
-def test_every_error_has_the_root_and_a_built_in_one(kind: type[Exception]) -> None:
+def test_errors_inherit_from_contstim_error_and_a_builtin(kind: type[Exception]) -> None:
     assert issubclass(kind, errors.ContstimError)
     assert kind is errors.ContstimError or issubclass(kind, BUILT_IN)
 
 
-def test_near_names_are_offered_and_all_of_them_where_none_is_near() -> None:
+def test_unknown_names_get_suggestions() -> None:
     assert suggest_names("trigam", ["trigram", "bigram"]) == "did you mean 'trigram' or 'bigram'?"
     assert suggest_names("x", ["b", "a", "b"]) == "choose one of 'a', 'b'"
     with pytest.raises(UnknownNameError) as error:
@@ -31,7 +31,7 @@ def test_near_names_are_offered_and_all_of_them_where_none_is_near() -> None:
 
 
 @pytest.mark.parametrize("value", [0, 1.0, True, "1", None])
-def test_a_count_is_a_whole_number(value: object) -> None:
+def test_require_integer_rejects_invalid_counts(value: object) -> None:
     with pytest.raises(InputError) as error:
         require_integer("per_pair", value, 1)
     assert str(error.value) == f"per_pair is {value!r}; give a whole number of at least 1"

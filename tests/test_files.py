@@ -27,13 +27,13 @@ from contstim.files import (
 )
 
 
-def test_digests_of_text_bytes_and_files_are_sha256(tmp_path: Path) -> None:
+def test_digests_are_sha256(tmp_path: Path) -> None:
     expected = hashlib.sha256("é".encode()).hexdigest()
     (tmp_path / "file").write_bytes("é".encode())
     assert digest("é") == digest("é".encode()) == file_digest(tmp_path / "file") == expected
 
 
-def test_json_values_and_what_is_none() -> None:
+def test_decode_json_rejects_invalid_json() -> None:
     assert decode_json('{"a": [1, "é"]}') == {"a": [1, "é"]}
     assert decode_json("\ufeff[1]") == decode_json(b"\xef\xbb\xbf[1]") == [1]
     for text in ("", "{", "[" * 100_000, b"\xff"):
@@ -41,15 +41,13 @@ def test_json_values_and_what_is_none() -> None:
             decode_json(text)
 
 
-def test_the_digest_is_of_the_value_not_of_its_order() -> None:
+def test_json_digest_ignores_key_order() -> None:
     assert json_digest({"a": 1, "b": [1.5, "é"]}) == json_digest({"b": [1.5, "é"], "a": 1})
     assert json_digest([1]) != json_digest(["1"])
     assert len(json_digest(None)) == 32
 
 
-def test_a_file_that_could_not_be_finished_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new" / "deep" / "file.json"
     write_atomically(path, "old é")
     assert path.read_text("utf-8") == "old é"
@@ -64,7 +62,7 @@ def test_a_file_that_could_not_be_finished_leaves_the_old_one(
     assert os.listdir(path.parent) == ["file.json"]
 
 
-def test_file_and_folder_are_synchronised_before_it_returns(
+def test_write_atomically_synchronises_file_and_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synchronised = []
@@ -80,7 +78,7 @@ def test_file_and_folder_are_synchronised_before_it_returns(
     assert synchronised == [path.stat().st_ino, tmp_path.stat().st_ino]
 
 
-def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_replace_atomically_never_leaves_partial_folders(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def write(place: Path) -> None:
@@ -104,7 +102,7 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["out"]
 
 
-def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
+def test_pipes_are_written_in_place(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
@@ -117,9 +115,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_symbolic_link_stays_one_and_what_it_points_to_is_written(
-    tmp_path: Path, there: bool
-) -> None:
+def test_write_through_a_symbolic_link_keeps_the_link(tmp_path: Path, there: bool) -> None:
     target = tmp_path / "elsewhere" / "file.csv"
     target.parent.mkdir()
     if there:
@@ -133,7 +129,7 @@ def test_a_symbolic_link_stays_one_and_what_it_points_to_is_written(
     assert os.listdir(target.parent) == ["file.csv"]
 
 
-def test_a_link_that_leads_nowhere_is_one_line(tmp_path: Path) -> None:
+def test_broken_symbolic_links_are_reported(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "gone").symlink_to(Path("no") / "such" / "file")
     for name, reason in (("loop", "its links form a circle"), ("gone", "No such file")):
@@ -151,7 +147,7 @@ def _forge(path: Path, old: str, new: str) -> None:
     path.write_text(changed, "utf-8")
 
 
-def test_the_second_is_told_who_holds_it(tmp_path: Path) -> None:
+def test_lock_error_names_the_holder(tmp_path: Path) -> None:
     path = tmp_path / "locks" / "run.lock"
     with lock(path, "the run") as check:
         holder = find_lock_holder(path)
@@ -171,7 +167,7 @@ def test_the_second_is_told_who_holds_it(tmp_path: Path) -> None:
         pass
 
 
-def test_a_dead_process_of_this_machine_loses_it_at_once(tmp_path: Path) -> None:
+def test_lock_of_a_dead_process_is_released_at_once(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     process = subprocess.Popen([sys.executable, "-c", "pass"])
     process.wait()
@@ -186,7 +182,7 @@ def test_a_dead_process_of_this_machine_loses_it_at_once(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs the start times of processes")
-def test_a_process_number_used_again_is_not_taken_for_the_holder(tmp_path: Path) -> None:
+def test_lock_detects_a_reused_process_id(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with lock(path, "it"), pytest.raises(LockedError), lock(path, "it"):
         pass
@@ -195,7 +191,7 @@ def test_a_process_number_used_again_is_not_taken_for_the_holder(tmp_path: Path)
         pass
 
 
-def test_another_machine_is_believed_while_it_gives_signs_of_life(
+def test_lock_of_another_host_expires_without_heartbeat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(files, "LOCK_TIMEOUT", 3.0)
@@ -222,7 +218,7 @@ def test_another_machine_is_believed_while_it_gives_signs_of_life(
     assert "waiting for a heartbeat of process" in capsys.readouterr().err
 
 
-def test_signs_of_life_and_a_lock_that_was_taken_over(
+def test_heartbeat_detects_a_lock_that_was_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "HEARTBEAT_INTERVAL", 0.02)
@@ -250,7 +246,7 @@ def test_signs_of_life_and_a_lock_that_was_taken_over(
     assert path.exists()
 
 
-def test_of_many_at_once_one_holds_it(tmp_path: Path) -> None:
+def test_concurrent_threads_hold_a_lock_one_at_a_time(tmp_path: Path) -> None:
     """Also when all find the lock of a dead process."""
     path = tmp_path / "lock"
     _forge(path, r"^pid=.*", f"pid={2**22 + 1}")
@@ -283,7 +279,7 @@ def test_of_many_at_once_one_holds_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wait", [False, True])
-def test_a_lock_that_nobody_signed(
+def test_empty_lock_file_is_reported_after_a_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: bool
 ) -> None:
     """As a process leaves it that is killed between making the file and writing into it."""
@@ -301,7 +297,7 @@ def test_a_lock_that_nobody_signed(
         assert path.read_text("utf-8")
 
 
-def test_a_lock_that_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_lock_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused = pytest.raises(OutputError, match="^cannot lock .*: (Not a directory|File exists)$")
     with refused, lock(tmp_path / "file" / "lock", "it"):

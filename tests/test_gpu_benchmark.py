@@ -48,9 +48,7 @@ def _check_full(model: Any, counted: gpu.Counted, groups: int, row: int, reads: 
 
 
 @pytest.mark.parametrize(("metric", "each"), [("pll", 60), ("permutation", 8)])
-def test_batches_of_masked_copies_are_full_and_hold_no_padding(
-    on_gpu: None, metric: str, each: int
-) -> None:
+def test_masked_batches_are_full_without_padding(on_gpu: None, metric: str, each: int) -> None:
     of = gpu.network_on(torch.device("cpu"), gpu.masked_network, gpu.TINY)
     model: Any = gpu.masked_model(of, metric)
     sentences = _sentences([4, 5, 6] * each)
@@ -68,7 +66,7 @@ def test_batches_of_masked_copies_are_full_and_hold_no_padding(
     _check_full(model, counted, groups, row, max(np.bincount(p.rows).max() for p in plans))
 
 
-def test_batches_of_a_causal_network_are_full(on_gpu: None) -> None:
+def test_causal_batches_are_full(on_gpu: None) -> None:
     of = gpu.network_on(torch.device("cpu"), gpu.causal_network, gpu.TINY)
     model: Any = gpu.causal_model(of)
     sentences = _sentences([5, 6] * 100)
@@ -84,7 +82,7 @@ def test_batches_of_a_causal_network_are_full(on_gpu: None) -> None:
     )
 
 
-def test_the_benchmark_runs_dry() -> None:
+def test_gpu_benchmark_has_a_dry_run() -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), "--dry-run"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

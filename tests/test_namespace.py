@@ -62,14 +62,14 @@ PUBLIC = {
 }
 
 
-def test_the_public_names() -> None:
+def test_public_names() -> None:
     assert set(contstim.__all__) == PUBLIC
     for name in PUBLIC:
         assert getattr(contstim, name) is not None
     assert dir(contstim) == sorted(PUBLIC)
 
 
-def test_every_error_descends_from_the_root_and_a_built_in() -> None:
+def test_errors_inherit_from_contstim_error_and_a_builtin() -> None:
     errors = [item for name, item in vars(contstim.errors).items() if name.endswith("Error")]
     assert len(errors) > 5
     for item in errors:
@@ -98,5 +98,5 @@ for name in contstim.__all__:
 """
 
 
-def test_the_package_imports_without_torch() -> None:
+def test_package_imports_without_torch() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_TORCH], check=True)

@@ -21,7 +21,7 @@ def models() -> tuple[contstim.SentenceModel, contstim.SentenceModel]:
     return contstim.load_model(BIGRAM), contstim.load_model(TRIGRAM)
 
 
-def test_words_that_differ_are_marked() -> None:
+def test_highlight_changes_marks_differing_words() -> None:
     assert highlight_changes("a b c", "a x c") == "a <b>x</b> c"
     assert highlight_changes("a b c d", "a <i> & d") == "a <b>&lt;i&gt; &amp;</b> d"
     # Of other lengths: what was put in.
@@ -29,7 +29,7 @@ def test_words_that_differ_are_marked() -> None:
     assert highlight_changes("a b", "a b") == "a b"
 
 
-def test_a_table_of_triplets_has_the_scores_of_its_models() -> None:
+def test_synthesize_triplets_returns_the_scores_of_its_models() -> None:
     table = contstim.synthesize_triplets(
         contstim.pool()[:2], [(contstim.load_model(BIGRAM), contstim.load_model(TRIGRAM))]
     )
@@ -42,7 +42,7 @@ def test_a_table_of_triplets_has_the_scores_of_its_models() -> None:
             np.testing.assert_allclose(table[f"{kind}_lp_{k}"], scores.loc[table[kind], spec])
 
 
-def test_an_evaluation_takes_models_and_shows_its_figure() -> None:
+def test_evaluation_repr_shows_conclusion_and_figure() -> None:
     choices = datasets.simulated_choices()
     result = contstim.evaluate(choices, [TRIGRAM, datasets.FOLLOWED_MODEL])
     values = result.models.query("analysis == 'all' and measure == 'accuracy'")
@@ -56,20 +56,20 @@ def test_an_evaluation_takes_models_and_shows_its_figure() -> None:
     assert result.figure("no such analysis") is None
 
 
-def test_a_model_shows_what_it_scores(models: tuple[contstim.SentenceModel, ...]) -> None:
+def test_model_repr_shows_name_and_unit(models: tuple[contstim.SentenceModel, ...]) -> None:
     shown = models[0]._repr_html_()
     assert "<b>contstim:bigram</b>" in shown
     assert "log-probability, nats" in shown
 
 
-def test_help_begins_with_what_matters() -> None:
+def test_package_docstring_names_the_main_functions() -> None:
     text = str(contstim.__doc__)
     for name in ("load_model", "synthesize_triplets", "design_trials", "evaluate", "datasets"):
         assert f"`{name}`" in text
         assert getattr(contstim, name) is not None
 
 
-def test_the_import_loads_nothing() -> None:
+def test_import_loads_no_large_package() -> None:
     code = (
         "import contstim, sys; print([m for m in ('pandas', 'numpy', 'torch') if m in sys.modules])"
     )

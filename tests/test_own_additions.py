@@ -14,7 +14,7 @@ from contstim.selection.triplet_objectives import TRIPLET_OBJECTIVES, TripletObj
 OWN = Path(__file__).parent / "own"
 
 
-def test_from_outside_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_objective_and_strategy_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(OWN)
     best_of_some = import_module("best_of_some").BestOfSome
     monkeypatch.setitem(TRIPLET_OBJECTIVES, "first", None)  # forgotten again afterwards

@@ -20,18 +20,18 @@ def fruits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry[float]:
     return Registry("fruit", GROUP, {"pear": 1.0, "pi": "math:pi", "apple": 2.0}, float)
 
 
-def test_own_names_come_first_and_stay_what_they_are(fruits: Registry[float]) -> None:
+def test_bundled_names_precede_those_of_plugins(fruits: Registry[float]) -> None:
     assert list(fruits) == ["pear", "pi", "apple", "hole", "kiwi"]
     assert len(fruits) == 5
     assert (fruits["apple"], fruits["kiwi"]) == (2.0, 0.25)
     assert [fruits.package(name) for name in ("apple", "kiwi")] == ["", "grocer 1.5"]
 
 
-def test_an_address_is_imported_when_it_is_used(fruits: Registry[float]) -> None:
+def test_import_paths_are_resolved_on_access(fruits: Registry[float]) -> None:
     assert fruits["pi"] == pytest.approx(3.14159265)
 
 
-def test_a_script_adds_one_for_its_process(fruits: Registry[float]) -> None:
+def test_entries_can_be_added_and_deleted(fruits: Registry[float]) -> None:
     fruits["fig"] = 0.1
     assert "fig" in fruits
     assert fruits["fig"] == 0.1
@@ -39,13 +39,13 @@ def test_a_script_adds_one_for_its_process(fruits: Registry[float]) -> None:
     assert fruits.get("fig") is None
 
 
-def test_an_unknown_name_lists_the_near_ones(fruits: Registry[float]) -> None:
+def test_unknown_name_gets_a_suggestion(fruits: Registry[float]) -> None:
     with pytest.raises(UnknownNameError) as error:
         fruits["kivi"]
     assert str(error.value) == "unknown fruit 'kivi'; did you mean 'kiwi'?"
 
 
-def test_what_cannot_be_imported_names_the_package(fruits: Registry[float]) -> None:
+def test_failed_plugin_import_names_the_package(fruits: Registry[float]) -> None:
     with pytest.raises(InputError) as error:
         fruits["hole"]
     assert str(error.value) == (
@@ -54,7 +54,7 @@ def test_what_cannot_be_imported_names_the_package(fruits: Registry[float]) -> N
     )
 
 
-def test_what_is_no_such_thing_is_refused(fruits: Registry[float]) -> None:
+def test_plugins_of_the_wrong_type_are_rejected(fruits: Registry[float]) -> None:
     fruits.base_class = str
     with pytest.raises(InputError) as error:
         fruits["kiwi"]
@@ -63,11 +63,11 @@ def test_what_is_no_such_thing_is_refused(fruits: Registry[float]) -> None:
     )
 
 
-def test_names_and_things_together() -> None:
+def test_items_of_the_registry() -> None:
     assert Registry("fruit", GROUP, {"pear": 1.0, "pi": "math:e"}).items()[0] == ("pear", 1.0)
 
 
-def test_settings_take_the_names_as_they_are_then() -> None:
+def test_validate_choice_accepts_names_added_later() -> None:
     names = Registry("fruit", GROUP, {"pear": 1.0})
 
     @settings

@@ -12,12 +12,14 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.progress._SECONDS_BETWEEN_LINES", 0.0)
 
 
-def test_quick_work_is_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quick_tasks_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(track("abc", 5, "work", n_done=2)) == ["a", "b", "c"]
     assert capsys.readouterr().err == ""
 
 
-def test_lines_without_a_terminal(at_once: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_lines_without_a_terminal(
+    at_once: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert list(track("abc", 5, "work", n_done=2)) == ["a", "b", "c"]
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -28,7 +30,7 @@ def test_lines_without_a_terminal(at_once: None, capsys: pytest.CaptureFixture[s
     ]
 
 
-def test_a_terminal_gets_a_bar(
+def test_progress_bar_in_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
@@ -37,13 +39,17 @@ def test_a_terminal_gets_a_bar(
     assert "work" in capsys.readouterr().err
 
 
-def test_weights_of_items(at_once: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_uses_the_weights_of_items(
+    at_once: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     list(track("abc", 3, "work", weights=[1, 1, 8]))
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition("%")[0] for line in lines[:3]] == ["work: 10", "work: 20", "work: 100"]
 
 
-def test_more_items_than_were_known(at_once: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_ends_at_100_percent_with_extra_items(
+    at_once: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert list(track("abc", 2, "work")) == ["a", "b", "c"]
     assert "work: 100%" in capsys.readouterr().err
 
@@ -57,9 +63,7 @@ def test_progress_can_be_turned_off(
     assert capsys.readouterr().err == ""
 
 
-def test_work_within_work_is_not_reported(
-    at_once: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nested_progress_is_not_reported(at_once: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert [list(track("ab", 2, "inner")) for _ in track(range(2), 2, "outer")] == [["a", "b"]] * 2
     assert "inner" not in capsys.readouterr().err
     # Work that is given up leaves the way free.

@@ -23,7 +23,7 @@ from contstim.response_model import (
     "people", [ResponseModel(), ResponseModel(2.0, 0.0, 0.0, 0.0, 0.1), ResponseModel(item_sd=4.0)]
 )
 @pytest.mark.parametrize("g", [-5.0, 0.4])
-def test_probabilities_are_means_over_persons_and_pairs(people, g):
+def test_probabilities_equal_quadrature_over_random_effects(people, g):
     cut = np.clip(g, -people.max_preference, people.max_preference)
     spread = np.hypot(people.side_sd, people.item_sd)
 
@@ -40,7 +40,7 @@ def test_probabilities_are_means_over_persons_and_pairs(people, g):
     assert people.probabilities(np.array(g)) == pytest.approx(expected, abs=2e-5)
 
 
-def test_simulated_people_choose_as_often():
+def test_probabilities_equal_simulated_proportions():
     people = ResponseModel()
     rng = np.random.default_rng(0)
     n = 400_000
@@ -70,7 +70,7 @@ def test_log_bayes_factors_equal_enumeration_of_both_answers(given_chances):
 
 @settings(max_examples=20, deadline=None)
 @given(st.floats(0.1, 5), st.floats(0, 1), st.floats(0, 5), st.floats(0, 0.2), st.randoms())
-def test_no_log_bayes_factor_exceeds_its_bounds(slope, slope_sd, item_sd, lapse, random):
+def test_log_bayes_factors_are_within_evidence_bounds(slope, slope_sd, item_sd, lapse, random):
     people = ResponseModel(slope, slope_sd, 0.0, item_sd, lapse)
     g = np.array([random.uniform(-people.max_preference, people.max_preference) for _ in range(60)])
     worth = log_bayes_factors(people.probabilities(g))
@@ -87,14 +87,14 @@ def test_evidence_bounds_are_tight_for_extreme_models():
     assert 2 * half == pytest.approx(log_bayes_factors(ends)[0], rel=0.02)
 
 
-def test_no_difference_no_choice():
+def test_probability_is_one_half_for_equal_scores():
     chosen = ResponseModel().probabilities(np.array([np.nan, np.inf, 9.0, 0.0]))
     assert np.isnan(chosen[0])
     assert chosen[1] == chosen[2]
     assert chosen[3] == 0.5
 
 
-def test_scale_is_the_deviation_of_finite_scores():
+def test_log_prob_std_ignores_infinite_scores():
     values = np.array([[1.0, 5.0], [3.0, -np.inf], [5.0, 9.0]])
     assert log_prob_std(values, "ab") == pytest.approx([np.sqrt(8 / 3), 2.0])
     with pytest.raises(InputError) as caught:

@@ -51,7 +51,7 @@ class Options:
             raise InputError(f"n is {self.n}, but there are no numbers")
 
 
-def test_what_is_accepted() -> None:
+def test_parse_settings_converts_valid_tables() -> None:
     table = {"name": "a", "share": 1, "numbers": [2, 1], "codes": {"complete": "x"}}
     options = parse_settings(Options, table, "options")
     assert options == Options("a", share=1.0, numbers=(2, 1), codes=Codes("x"))
@@ -88,13 +88,13 @@ def test_what_is_accepted() -> None:
          "unknown key run.codes.compete; did you mean 'complete'?"),
     ],
 )  # fmt: skip
-def test_what_is_refused(make: Callable[[], Any], message: str) -> None:
+def test_invalid_settings_are_rejected(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(InputError) as error:
         make()
     assert str(error.value) == message
 
 
-def test_values_that_are_not_offered() -> None:
+def test_unknown_choices_get_a_suggestion() -> None:
     with pytest.raises(UnknownNameError) as error:
         parse_settings(Options, {"name": "a", "side": "lef"}, "run")
     assert str(error.value) == "run.side is 'lef'; did you mean 'left'?"
@@ -103,7 +103,7 @@ def test_values_that_are_not_offered() -> None:
     assert str(error.value) == "unknown kind 'x'; choose one of 'one', 'two'"
 
 
-def test_toml_files(tmp_path: Path) -> None:
+def test_read_toml(tmp_path: Path) -> None:
     path = tmp_path / "file.toml"
     with pytest.raises(InputError) as error:
         read_toml(path, "make one")
@@ -123,7 +123,7 @@ def test_toml_files(tmp_path: Path) -> None:
         read_toml(path)
 
 
-def test_the_range_of_a_field() -> None:
+def test_field_bounds() -> None:
     assert field_bounds(SynthesisOptions, "per_sentence") == (int, {"ge": 1, "le": 1000})
     assert field_bounds(Edit, "inputs") == (int, {"ge": 1})  # or None
     assert field_bounds(SamplingOptions, "writer") == (str, {})

@@ -16,7 +16,7 @@ from contstim.text_files import (
 )
 
 
-def test_columns_that_are_there():
+def test_require_columns_accepts_extra_columns():
     require_columns(pd.DataFrame(columns=[*CHOICES, "more"]), CHOICES, "the choices")
 
 
@@ -28,7 +28,7 @@ def test_columns_that_are_there():
         ([], "the choices has no column 'rating'; it has no column"),
     ],
 )
-def test_columns_that_are_missing(columns, message):
+def test_missing_columns_are_reported(columns, message):
     with pytest.raises(InputError) as caught:
         require_columns(pd.DataFrame(columns=columns), ["rating"], "the choices")
     assert str(caught.value) == message
@@ -38,7 +38,7 @@ TABLE = "\ufeffsentence,n,score\nnull,1,NA\n12,2,0.1\n"
 
 
 @pytest.mark.parametrize("way", ["plain", "windows", "gzip", "input"])
-def test_tables_as_people_have_them(tmp_path, monkeypatch, way):
+def test_read_table_supports_line_ends_gzip_and_stdin(tmp_path, monkeypatch, way):
     path = tmp_path / ("table.csv.gz" if way == "gzip" else "table.csv")
     data = TABLE.replace("\n", "\r\n" if way == "windows" else "\n").encode()
     path.write_bytes(gzip.compress(data) if way == "gzip" else data)
@@ -74,7 +74,7 @@ def test_tables_as_people_have_them(tmp_path, monkeypatch, way):
         (b"a,c\n1,2\n", "{} has no column 'b'; it has 'a', 'c'"),
     ],
 )
-def test_tables_that_cannot_be_used(tmp_path, content, message):
+def test_invalid_tables_are_rejected(tmp_path, content, message):
     path = tmp_path / "table.csv"
     path.write_bytes(content)
     with pytest.raises(InputError) as caught:
@@ -125,7 +125,7 @@ p3;12,5;;4;1,x
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
-def test_other_separators_and_decimal_commas_are_found_and_said(tmp_path, capsys, separator):
+def test_separators_and_decimal_commas_are_inferred(tmp_path, capsys, separator):
     path = tmp_path / "own_de.csv"
     path.write_text(GERMAN.replace("kam;", "kam").replace(";", separator), "utf-8")
     called = {";": "semicolons", "\t": "tabs"}[separator]
@@ -145,7 +145,7 @@ def test_other_separators_and_decimal_commas_are_found_and_said(tmp_path, capsys
     assert capsys.readouterr().err == ""  # as its name says
 
 
-def test_a_comma_stays_where_commas_separate(tmp_path):
+def test_decimal_commas_are_kept_in_comma_separated_files(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text('word,"a; b; c"\nx,"1,5"\n')
     assert read_table(path)["a; b; c"].tolist() == ["1,5"]

@@ -23,7 +23,7 @@ SHEET = pd.DataFrame(
 )
 
 
-def test_line_ends_and_byte_order_mark_are_removed(tmp_path):
+def test_read_lines_strips_line_ends_and_byte_order_mark(tmp_path):
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress("\ufeffOne \r\n\nThré\ufeffe".encode()))
     assert list(read_lines(path)) == [(1, "One "), (2, ""), (3, "Thré\ufeffe")]
@@ -39,7 +39,7 @@ def test_lines_have_a_maximum_length(tmp_path):
         list(read_lines(path))
 
 
-def test_csv_rows_are_padded_or_refused(tmp_path):
+def test_short_csv_rows_are_padded_or_rejected(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("a,b\n" + "x" * 200_000 + ",1\n")
     assert read_table(path)["a"].str.len().tolist() == [200_000]
@@ -58,7 +58,7 @@ def test_csv_rows_are_padded_or_refused(tmp_path):
 
 
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\u2028", "\x85", '"', ","])
-def test_line_ends_within_cells_are_kept(end):
+def test_line_ends_within_cells_are_preserved(end):
     columns, rows = ["who", "said"], [["a", f"one{end}two"], ["b", "x"]]
     for text in (format_csv_rows(columns, rows), format_csv(pd.DataFrame(rows, columns=columns))):
         assert [*csv.reader(io.StringIO(text, newline=""))] == [columns, *rows]
@@ -112,7 +112,7 @@ def test_missing_reader_package_is_named(tmp_path, monkeypatch, ending, package)
 
 
 @pytest.mark.parametrize(("ending", "how"), [("sav", "SPSS"), ("xls", ".xlsx"), ("rds", "readRDS")])
-def test_unsupported_formats_are_refused_with_instructions(tmp_path, ending, how):
+def test_unsupported_formats_are_rejected_with_instructions(tmp_path, ending, how):
     path = tmp_path / f"own.{ending}"
     path.write_bytes(b"$FL2")
     with pytest.raises(InputError) as caught:

@@ -18,14 +18,14 @@ from contstim.trial_kinds import add_trial_kinds, format_kinds
         *(("Practice trials", "practice"), ("catchy", "experimental"), ("natural", "experimental")),
     ],
 )
-def test_reserved_names_of_conditions(condition: str, kind: str) -> None:
+def test_reserved_condition_names_determine_the_kind(condition: str, kind: str) -> None:
     table = add_trial_kinds(pd.DataFrame({"condition": [condition, "a"]}))
     assert table["kind"].tolist() == [kind, "experimental"]
     name = condition.strip()
     assert table["condition"][0] == (name if kind == "experimental" else name.casefold())
 
 
-def test_the_column_kind_decides() -> None:
+def test_kind_column_overrides_the_condition() -> None:
     table = pd.DataFrame({"kind": ["Catch ", "EXPERIMENTAL"], "condition": ["a", "catch"]})
     assert add_trial_kinds(table)["kind"].tolist() == ["catch", "experimental"]
     with pytest.raises(InputError, match="contains 'syntax'; it must be experimental, catch"):

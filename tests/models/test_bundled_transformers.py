@@ -17,19 +17,19 @@ def model(request: pytest.FixtureRequest) -> SentenceModel:
     return load_model(request.param)
 
 
-def test_the_contract(model: SentenceModel) -> None:
+def test_bundled_transformers_pass_check_model(model: SentenceModel) -> None:
     assert model.spec in SPECS
     assert len(check_model(model, ["The dog saw.", "He left.", "It was she."], ["house"])) == 5
 
 
 @pytest.mark.parametrize("name", ["gpt", "bert"])
-def test_a_folder_is_at_most_ten_megabytes(name: str) -> None:
+def test_bundled_folders_are_at_most_ten_megabytes(name: str) -> None:
     files = list((bundled_folder() / name).iterdir())
     assert sum(file.stat().st_size for file in files) < 10e6
     assert {file.suffix for file in files} == {".json", ".safetensors"}
 
 
-def test_word_order_and_agreement_matter(model: SentenceModel) -> None:
+def test_natural_sentences_score_higher_than_shuffled_ones(model: SentenceModel) -> None:
     rng = np.random.default_rng(0)
     natural = [s for s in pool() if len(s.split()) == 8][:3]
     shuffled = []

@@ -23,7 +23,7 @@ from contstim.models.toy import RandomBigramModel
 WORDS = ["a", "b", "c", "d"]
 
 
-def test_what_is_kept_is_not_scored_again(tmp_path: Path) -> None:
+def test_cached_sentences_are_not_scored_again(tmp_path: Path) -> None:
     model = RandomBigramModel(WORDS, 1)
     cache = ScoreCache(tmp_path)
     first = cache.score_with_counts(model, ["a b", "b c d", "a b"])
@@ -39,7 +39,7 @@ def test_what_is_kept_is_not_scored_again(tmp_path: Path) -> None:
     assert first.stderr.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_other_weights_events_and_versions_have_scores_of_their_own(tmp_path: Path) -> None:
+def test_cache_depends_on_weights_event_and_versions(tmp_path: Path) -> None:
     cache = ScoreCache(tmp_path)
     model = RandomBigramModel(WORDS, 1)
     cache.score_with_counts(model, ["a b"])
@@ -55,7 +55,7 @@ def test_other_weights_events_and_versions_have_scores_of_their_own(tmp_path: Pa
     assert not cache.read({**identity, "versions": {"numpy": "0"}})
 
 
-def test_a_record_says_what_scores_are() -> None:
+def test_description_contains_the_score_kind() -> None:
     plain = describe_model(load_model("contstim:unigram"))["score"]
     assert plain == {
         "name": "log-probability",
@@ -82,9 +82,7 @@ def _install(folder: Path, name: str, version: str) -> None:
     (info / "top_level.txt").write_text(f"{name}\n")
 
 
-def test_scores_belong_to_versions_of_the_packages_of_a_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cache_depends_on_package_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _install(tmp_path, "strangers", "1.0")
     monkeypatch.syspath_prepend(str(tmp_path))
     _packages_by_module.cache_clear()
@@ -108,7 +106,7 @@ def test_scores_belong_to_versions_of_the_packages_of_a_model(
         _packages_by_module.cache_clear()
 
 
-def test_the_packages_of_the_families_here() -> None:
+def test_description_lists_packages_of_model_families() -> None:
     names = {
         "contstim:trigram": "kenlm-ex",
         "contstim:lstm": "torch",
@@ -120,7 +118,7 @@ def test_the_packages_of_the_families_here() -> None:
     assert describe_model(RandomBigramModel(WORDS, 1))["packages"] == {}
 
 
-def test_what_another_process_adds_is_seen(tmp_path: Path) -> None:
+def test_cache_sees_scores_of_other_processes(tmp_path: Path) -> None:
     one, two = ScoreCache(tmp_path), ScoreCache(tmp_path)
     model = RandomBigramModel(WORDS, 1)
     assert not one.read(model_identity(model))
@@ -129,14 +127,14 @@ def test_what_another_process_adds_is_seen(tmp_path: Path) -> None:
     assert model.n_scored == 1
 
 
-def test_a_sentence_that_cannot_be_scored_keeps_nothing(tmp_path: Path) -> None:
+def test_unscorable_sentence_leaves_no_cache_file(tmp_path: Path) -> None:
     model = RandomBigramModel(WORDS, 1)
     with pytest.raises(InputError, match="zebra"):
         ScoreCache(tmp_path).score_with_counts(model, ["a b", "zebra"])
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+def test_damaged_cache_files_are_reported(tmp_path: Path) -> None:
     model = RandomBigramModel(WORDS, 1)
     ScoreCache(tmp_path).score_with_counts(model, ["a b"])
     (path,) = tmp_path.rglob("*.json")

@@ -28,7 +28,7 @@ SENTENCES = ["the dog saw a cat", "a cat ran", "the dog ran", "dog"]
 
 
 @pytest.mark.parametrize("exact", ["all", "bound", "none"])
-def test_a_sound_model_passes(exact: str) -> None:
+def test_check_model_accepts_a_valid_model(exact: str) -> None:
     lines = check_model(RandomBigramModel(WORDS, 1, exact=exact), SENTENCES)
     assert len(lines) == 5
 
@@ -130,12 +130,12 @@ class _Sweeping(RandomBigramModel):
         (_Lenient, "but event.unknown is 'error'"),
     ],
 )
-def test_a_faulty_model_is_found_out(faulty: type[RandomBigramModel], message: str) -> None:
+def test_check_model_rejects_faulty_models(faulty: type[RandomBigramModel], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         check_model(faulty(WORDS, 1), SENTENCES)
 
 
-def test_normalisation_over_the_toy_language() -> None:
+def test_check_normalisation_of_a_toy_language() -> None:
     closed, opened = RandomBigramModel(WORDS[:3], 2), RandomBigramModel(WORDS[:3], 2, end=False)
     check_normalisation(closed, opened, WORDS[:3], length=4)
     closed.log_probs[:, 0] += 0.1
@@ -143,7 +143,7 @@ def test_normalisation_over_the_toy_language() -> None:
         check_normalisation(closed, opened, WORDS[:3], length=4)
 
 
-def test_words_are_those_of_the_models_language() -> None:
+def test_check_model_uses_the_language_of_the_model() -> None:
     texts = ["L'homme dort.", "Le chien qu'il voit mange.", "Elle dort ici, non ?"]
     done = check_model(
         load_model("contstim:unigram?language=fr&unknown=unk"), texts, ["dog", "man"]
@@ -152,7 +152,7 @@ def test_words_are_those_of_the_models_language() -> None:
 
 
 @pytest.mark.parametrize("exact", ["all", "bound", "none"])
-def test_a_position_outside_the_sentence_is_refused(exact: str) -> None:
+def test_positions_outside_the_sentence_are_rejected(exact: str) -> None:
     model, words = RandomBigramModel(WORDS, 1, exact=exact), WordList(("cat",))
     for position in (-1, 2):
         with pytest.raises(InputError) as error:
@@ -160,7 +160,7 @@ def test_a_position_outside_the_sentence_is_refused(exact: str) -> None:
         assert str(error.value) == f"position {position} is outside the 2 words of 'the dog'"
 
 
-def test_unknown_words_are_named() -> None:
+def test_unknown_words_are_reported() -> None:
     with pytest.raises(UnknownWordError) as error:
         RandomBigramModel(WORDS, 1).score(["the dog barked"])
     assert str(error.value) == (
@@ -169,7 +169,7 @@ def test_unknown_words_are_named() -> None:
     )
 
 
-def test_half_of_a_character_is_no_text(tiny: Callable[[str], Path]) -> None:
+def test_unpaired_surrogates_are_rejected(tiny: Callable[[str], Path]) -> None:
     with pytest.raises(InputError) as error:
         load_model(f"hf:{tiny('gpt2')}").score(["the dog", "the \ud83d dog"])
     assert str(error.value) == (
@@ -193,7 +193,7 @@ def test_reductions_weight_the_log_probability() -> None:
 
 @pytest.mark.parametrize("name", ["mean", "pen"])
 @pytest.mark.parametrize("exact", ["all", "bound", "none"])
-def test_a_reduced_model_keeps_the_contract(name: str, exact: str) -> None:
+def test_reduced_models_pass_check_model(name: str, exact: str) -> None:
     inner = RandomBigramModel(WORDS, 3, exact=exact)
     spec = ModelSpec("table", "3", (("reduction", name),))
     model = ReducedModel(inner, name, spec)
@@ -205,7 +205,7 @@ def test_a_reduced_model_keeps_the_contract(name: str, exact: str) -> None:
     )
 
 
-def test_specs_lead_to_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_load_model_of_registered_families(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
     register_family("table", "tables", lambda spec: RandomBigramModel(WORDS, int(spec.location)))
     model = load_model("table:5?reduction=mean")

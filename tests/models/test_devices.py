@@ -13,7 +13,7 @@ from contstim.models.devices import faster_precision
 @pytest.mark.parametrize(
     ("slow", "faster"), [(torch.bfloat16, "float32"), (torch.float32, "bfloat16")]
 )
-def test_the_slower_precision_is_not_chosen(
+def test_faster_precision_is_chosen(
     slow: torch.dtype, faster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     multiply = torch.Tensor.__matmul__

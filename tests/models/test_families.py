@@ -88,7 +88,9 @@ def toys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("family", "option"), list(itertools.product(FAMILIES, OPTIONS)))
-def test_the_contract(specs: dict[str, str], family: str, option: str) -> None:
+def test_families_pass_check_model_with_all_options(
+    specs: dict[str, str], family: str, option: str
+) -> None:
     model = load_model(specs[family] + option)
     assert len(check_model(model, SENTENCES)) == 5
     again = load_model(model.spec)
@@ -120,7 +122,7 @@ def every(
 # A table scores no sentences but its own, so that nothing is searched with it: test_score_table.py.
 # `tests/models/engines` checks engines, against servers and with llama.cpp.
 @pytest.mark.parametrize("family", sorted({*REGISTERED} - {"table", "openai", "gguf"}))
-def test_every_registered_family(
+def test_registered_families_pass_check_model(
     every: dict[str, list[str]], specs: dict[str, str], family: str
 ) -> None:
     words = Vocabulary(
@@ -159,9 +161,7 @@ def test_all_strings_of_the_toy_language_sum_to_one(toys: dict[str, str], family
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_punctuation_case_and_contractions_are_one_words_business(
-    specs: dict[str, str], family: str
-) -> None:
+def test_punctuation_case_and_contractions_within_words(specs: dict[str, str], family: str) -> None:
     model = load_model(specs[family])
     (parts,) = model.score_tokens([SENTENCES[2]])
     assert parts.tokens == ("Dogs", "don't", "see", "the", "red", "cat", ".", "</s>")
@@ -171,9 +171,7 @@ def test_punctuation_case_and_contractions_are_one_words_business(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_an_unknown_word_is_refused_by_name_or_counted_as_unk(
-    specs: dict[str, str], family: str
-) -> None:
+def test_unknown_words_are_rejected_or_scored_as_unk(specs: dict[str, str], family: str) -> None:
     model = load_model(specs[family])
     with pytest.raises(UnknownWordError) as error:
         model.score(["The zebra ran."])
@@ -197,7 +195,7 @@ def test_an_unknown_word_is_refused_by_name_or_counted_as_unk(
 
 
 @pytest.mark.parametrize("family", ["trigram", "lstm"])
-def test_a_file_may_lie_in_the_home_folder(
+def test_tilde_in_a_path_is_expanded(
     specs: dict[str, str], family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(specs[family])
@@ -209,7 +207,7 @@ def test_a_file_may_lie_in_the_home_folder(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_position_outside_the_sentence_is_refused(specs: dict[str, str], family: str) -> None:
+def test_positions_outside_the_sentence_are_rejected(specs: dict[str, str], family: str) -> None:
     model, words = load_model(specs[family]), WordList.from_words(["dog"])
     for position in (-1, 5):
         with pytest.raises(InputError) as error:
@@ -220,9 +218,7 @@ def test_a_position_outside_the_sentence_is_refused(specs: dict[str, str], famil
 
 
 @pytest.mark.parametrize(("one", "two"), list(itertools.pairwise(FAMILIES)))
-def test_any_two_families_can_be_set_against_each_other(
-    specs: dict[str, str], one: str, two: str
-) -> None:
+def test_synthesize_with_pairs_of_families(specs: dict[str, str], one: str, two: str) -> None:
     words = Vocabulary(
         WordList.from_words(["The", "A", "Dogs"]),
         WordList.from_words(
@@ -241,7 +237,7 @@ def test_any_two_families_can_be_set_against_each_other(
         assert "zebra" not in found.sentence
 
 
-def test_a_word_as_given_keeps_its_punctuation(tmp_path: Path) -> None:
+def test_option_punctuation_keep(tmp_path: Path) -> None:
     text = tmp_path / "t.txt"
     text.write_text("the dog ran.\nthe cat ran.\n" * 5)
     spec = _train("trigram", text, tmp_path, "keep", closed=False)
@@ -254,7 +250,7 @@ def test_a_word_as_given_keeps_its_punctuation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [entry.name for entry in bundled_models().values() if not entry.converter]
 )
-def test_bundled_models_keep_the_contract(name: str) -> None:
+def test_bundled_models_pass_check_model(name: str) -> None:
     # Few and short ones: a masked network scores each candidate at every position.
     sentences = ["The ship left.", "They saw her at home.", "He was not there, she said."]
     words = ["home", "there", "left", "was", "her", "ship"]

@@ -42,7 +42,7 @@ def recurrent(n: int, seed: int = 0) -> Recurrent:
         return Recurrent(n).eval()
 
 
-def test_five_lines_make_a_model(pieces: transformers.PreTrainedTokenizerFast) -> None:
+def test_logits_model_equals_the_chain_rule(pieces: transformers.PreTrainedTokenizerFast) -> None:
     network = recurrent(len(pieces))
     model = contstim.LogitsModel("mine:gru", lambda ids: network(torch.tensor(ids)), pieces)
     assert len(contstim.check_model(model, SENTENCES)) == 5
@@ -67,7 +67,7 @@ def test_five_lines_make_a_model(pieces: transformers.PreTrainedTokenizerFast) -
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_scores_are_those_of_the_family_for_checkpoints(name: str, tmp_path: Path) -> None:
+def test_logits_model_equals_the_hf_family(name: str, tmp_path: Path) -> None:
     place = save_checkpoint(name, tmp_path / name)
     theirs = contstim.load_model(f"hf:{place}")
     tokenizer = transformers.AutoTokenizer.from_pretrained(place)
@@ -80,7 +80,7 @@ def test_scores_are_those_of_the_family_for_checkpoints(name: str, tmp_path: Pat
         np.testing.assert_allclose(here, there, atol=1e-3)
 
 
-def test_a_tokenizer_without_transformers_and_a_registered_family() -> None:
+def test_logits_model_with_a_tokenizers_object() -> None:
     words = ["<s>", "<unk>", "</s>", "the", "The", "dog", "cat", "ran", "saw", "."]
     cutter = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>")
@@ -120,7 +120,7 @@ def letters(text: str) -> tuple[list[int], list[tuple[int, int]]]:
     return [ord(c) % 90 + 1 for c in text], [(i, i + 1) for i in range(len(text))]
 
 
-def test_a_function_cuts_letters_and_spaces_go_with_the_next_word() -> None:
+def test_logits_model_with_a_function_as_tokenizer() -> None:
     network = recurrent(91)
     model = contstim.LogitsModel(
         "mine:letters", lambda ids: network(torch.tensor(ids)), letters, start=0
@@ -134,7 +134,7 @@ def test_a_function_cuts_letters_and_spaces_go_with_the_next_word() -> None:
 @pytest.mark.parametrize(
     "text", ["Il dort\u202f! Oui", "Il dort \u202f! Oui", "Il dort\u00a0! Oui"]
 )
-def test_words_stand_between_white_space_of_any_kind(text: str) -> None:
+def test_words_are_separated_by_any_white_space(text: str) -> None:
     network = recurrent(91)
     model = contstim.LogitsModel(
         "mine:letters", lambda ids: network(torch.tensor(ids)), letters, start=0
@@ -147,7 +147,7 @@ def test_words_stand_between_white_space_of_any_kind(text: str) -> None:
     model.score_words([text])
 
 
-def test_what_is_no_causal_network_is_refused(
+def test_networks_that_are_not_causal_are_rejected(
     pieces: transformers.PreTrainedTokenizerFast,
 ) -> None:
     network = recurrent(len(pieces))

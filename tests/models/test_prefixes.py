@@ -68,7 +68,7 @@ def _sums(begun: Prefixes, mark: str = ".") -> np.ndarray:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_words_commas_and_end_add_up_to_the_score(spec: str) -> None:
+def test_prefix_scores_sum_to_the_sentence_score(spec: str) -> None:
     model = load_model(spec)
     begun = model.empty_prefix(FIRST, LATER)
     assert begun is not None
@@ -76,7 +76,7 @@ def test_words_commas_and_end_add_up_to_the_score(spec: str) -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2, 5])
-def test_beginnings_shorter_than_n_grams_are_told_apart(tmp_path: Path, order: int) -> None:
+def test_prefixes_shorter_than_the_order_are_distinguished(tmp_path: Path, order: int) -> None:
     path = write_random(tmp_path / "m.arpa", order, seed=7)
     model = load_model(f"ngram:{path}?punctuation=drop&end=none")
     words = WordList(tuple(WORDS))
@@ -92,7 +92,7 @@ def test_beginnings_shorter_than_n_grams_are_told_apart(tmp_path: Path, order: i
         here = here.extend(rows, index)
 
 
-def test_words_of_several_pieces_are_bounded_by_their_first() -> None:
+def test_first_token_bounds_words_of_several_tokens() -> None:
     model = load_model("contstim:gpt")
     begun = model.empty_prefix(FIRST, LATER)
     assert begun is not None
@@ -100,7 +100,7 @@ def test_words_of_several_pieces_are_bounded_by_their_first() -> None:
     assert set(exact.tolist()) == {False, True}
 
 
-def test_words_are_read_without_filling_them_up() -> None:
+def test_prefix_batches_have_no_padding() -> None:
     model = load_model("contstim:gpt")
     begun = model.empty_prefix(FIRST, LATER)
     assert begun is not None
@@ -117,7 +117,7 @@ def test_words_are_read_without_filling_them_up() -> None:
     )
 
 
-def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prefixes_without_tree_cache_are_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model("contstim:gpt")
     monkeypatch.setattr(of_transformers, "supports_tree_cache", lambda *arguments: False)
     begun = model.empty_prefix(FIRST, LATER)
@@ -125,7 +125,7 @@ def test_rows_that_cannot_go_on_are_computed_anew(monkeypatch: pytest.MonkeyPatc
     assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
 
 
-def test_texts_are_scored_where_n_grams_cannot_be_listed() -> None:
+def test_scored_prefixes_without_n_gram_lists() -> None:
     lists = (FIRST, LATER)
     bare, whole = load_model("contstim:trigram?end=none"), load_model("contstim:trigram")
     begun = ScoredPrefixes(bare, whole, lists)
@@ -142,11 +142,11 @@ def test_texts_are_scored_where_n_grams_cannot_be_listed() -> None:
 
 
 @pytest.mark.parametrize("spec", ["contstim:bert", "contstim:gpt?prefix=none"])
-def test_what_is_no_chain_of_words_has_no_beginnings(spec: str) -> None:
+def test_models_without_chain_rule_have_no_prefixes(spec: str) -> None:
     assert load_model(spec).empty_prefix(FIRST, LATER) is None
 
 
-def test_a_model_after_a_text_scores_as_with_the_text_as_its_prompt(tmp_path: Path) -> None:
+def test_with_context_equals_the_option_prompt(tmp_path: Path) -> None:
     lines = ["The cat sat on the mat.", "He went home."]
     file = tmp_path / "prompt.txt"
     file.write_text("\n".join(lines) + "\n", "utf-8")

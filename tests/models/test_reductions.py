@@ -32,7 +32,7 @@ def _slor(exact: str = "all") -> ReducedModel:
     return ReducedModel(inner, "slor", ModelSpec("table", "1"), _Unigram(2))
 
 
-def test_slor_takes_frequency_off() -> None:
+def test_slor_subtracts_unigram_log_probability() -> None:
     model = _slor()
     inner, unigram = RandomBigramModel(WORDS, 1), _Unigram(2)
     lengths = np.array([len(s.split()) + 1 for s in SENTENCES])
@@ -47,7 +47,7 @@ def test_slor_takes_frequency_off() -> None:
 
 
 @pytest.mark.parametrize("exact", ["all", "bound", "none"])
-def test_slor_keeps_the_contract(exact: str) -> None:
+def test_slor_passes_check_model(exact: str) -> None:
     assert "at most inf" in check_model(_slor(exact), SENTENCES)[0]
 
 
@@ -76,7 +76,7 @@ class _SubWords(RandomBigramModel):
         return super(RandomBigramModel, self).score_replacements(sentence, position, words)
 
 
-def test_slor_of_sub_words_keeps_its_bound() -> None:
+def test_slor_of_subword_models_passes_check_model() -> None:
     inner = _SubWords(WORDS, 4, exact="none")
     model = ReducedModel(inner, "slor", ModelSpec("table", "4"), _Unigram(2))
     check_model(model, SENTENCES[:3])
@@ -87,7 +87,7 @@ def test_slor_of_sub_words_keeps_its_bound() -> None:
     assert model.score(SENTENCES[:1])[0] == pytest.approx(expected)
 
 
-def test_rescaled_scores_cost_a_whole_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reduced_scores_cost_at_least_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     inner = _SubWords(WORDS, 4, exact="none")
     plain = inner.score_replacements
     part = np.linspace(0.2, 3.0, len(WORDS))
@@ -100,7 +100,7 @@ def test_rescaled_scores_cost_a_whole_sentence(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_a_specs_kind_is_that_of_its_model(name: str) -> None:
+def test_score_kind_of_a_spec_equals_that_of_its_model(name: str) -> None:
     spec = f"contstim:bigram?reduction={name}"
     kind = load_model(spec).kind
     assert score_kind(spec) == kind
@@ -113,7 +113,7 @@ def test_a_specs_kind_is_that_of_its_model(name: str) -> None:
     assert (load_model(spec).score(["The dog ran."]) <= kind.highest).all()
 
 
-def test_a_name_that_is_no_spec_counts_as_a_log_probability() -> None:
+def test_score_kind_defaults_to_log_probability() -> None:
     assert score_kind("GPT-2") == score_kind("nowhere:x") == ScoreKind()
 
 
@@ -122,7 +122,7 @@ def test_perplexity_is_no_reduction() -> None:
         load_model("contstim:bigram?reduction=ppl").score(["The dog ran."])
 
 
-def test_specs_lead_to_slor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slor_specs_load_and_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
     register_family("table", "tables", lambda spec: RandomBigramModel(WORDS, int(spec.location)))
     register_family("uni", "one row", lambda spec: _Unigram(int(spec.location)))
@@ -152,7 +152,7 @@ def test_specs_lead_to_slor(monkeypatch: pytest.MonkeyPatch) -> None:
         assert str(error.value) == message
 
 
-def test_slor_takes_off_only_what_the_model_scores() -> None:
+def test_slor_subtracts_only_scored_units() -> None:
     # A unigram model of the same units says what it says itself.
     for options in ("punctuation=drop&", "end=none&", "language=fr&", ""):
         model = load_model(f"contstim:unigram?{options}reduction=slor")
@@ -179,13 +179,13 @@ def test_slor_takes_off_only_what_the_model_scores() -> None:
         ),
     ],
 )
-def test_slor_over_other_units_is_refused(options: str, unigram: str, message: str) -> None:
+def test_slor_rejects_unigrams_of_other_units(options: str, unigram: str, message: str) -> None:
     with pytest.raises(InputError) as error:
         load_model(f"contstim:bigram?{options}&reduction=slor&unigram={unigram}")
     assert str(error.value) == message
 
 
-def test_slor_without_a_unigram_model_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slor_without_a_unigram_model_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
     monkeypatch.setattr("contstim.models.registry.bundled_models", dict)
     register_family("table", "tables", lambda spec: RandomBigramModel(WORDS, int(spec.location)))
@@ -197,7 +197,7 @@ def test_slor_without_a_unigram_model_is_refused(monkeypatch: pytest.MonkeyPatch
     )
 
 
-def test_a_corpus_has_a_perplexity_per_token_and_per_word() -> None:
+def test_corpus_perplexity_per_token_and_per_word() -> None:
     model = RandomBigramModel(WORDS, 3)
     total = model.score(SENTENCES).sum()
     # 5 + 3 + 3 + 1 words, and an end symbol each.
@@ -211,7 +211,7 @@ def test_a_corpus_has_a_perplexity_per_token_and_per_word() -> None:
         corpus_perplexity(_slor(), SENTENCES)
 
 
-def test_a_uniform_model_has_the_perplexity_of_its_vocabulary() -> None:
+def test_uniform_model_has_perplexity_of_vocabulary_size() -> None:
     model = RandomBigramModel(WORDS, 3, sharpness=0.0)
     assert corpus_perplexity(model, SENTENCES) == pytest.approx(7)
     bits = surprisal(model, ["the dog"], "bits")[0]
@@ -236,7 +236,7 @@ def test_unscored_words_have_no_surprisal(tmp_path: Path) -> None:
     assert corpus_perplexity(model, ["the dog", "a cat ran"], per="word") == pytest.approx(7)
 
 
-def test_reading_is_the_mean_word_plus_the_end() -> None:
+def test_reading_reduction_is_mean_word_plus_sentence_end() -> None:
     texts = ["The ship left the harbour.", "He saw her, and she smiled!"]
     plain = load_model("contstim:gpt?prompt=natural")
     reading = load_model("contstim:gpt?prompt=natural&reduction=reading")
@@ -252,7 +252,7 @@ def test_reading_is_the_mean_word_plus_the_end() -> None:
         reading.score(["The ship left the harbour"])
 
 
-def test_the_end_of_words_is_mark_and_end_symbol() -> None:
+def test_sentence_end_is_punctuation_and_end_symbol() -> None:
     plain = load_model("contstim:trigram")
     reading = load_model("contstim:trigram?reduction=reading")
     (parts,) = plain.score_tokens(["He saw her."])
@@ -261,7 +261,7 @@ def test_the_end_of_words_is_mark_and_end_symbol() -> None:
     assert reading.score(["He saw her."])[0] == pytest.approx(expected)
 
 
-def test_a_word_is_no_end_for_being_called_none() -> None:
+def test_reading_reduction_rejects_a_word_called_none() -> None:
     model = RandomBigramModel(["none", "saw"], 1, end=False)
     reduced = ReducedModel(model, "reading", ModelSpec("table", "1", (("reduction", "reading"),)))
     with pytest.raises(InputError, match="a sentence ends in 'none', not in a scored"):

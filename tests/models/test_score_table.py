@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_scores_are_those_of_the_table(file: Path) -> None:
+def test_table_model_scores_by_unit(file: Path) -> None:
     model = load_model(f"table:{file}")
     assert model.score(["The cat sat.", "The dog slept.", "The cat sat."]).tolist() == [
         -9,
@@ -40,7 +40,7 @@ def test_scores_are_those_of_the_table(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("unit", "nats"), [("surprisal", 1), ("surprisal-bits", np.log(2))])
-def test_the_best_sentence_is_that_of_the_lowest_surprisal(tmp_path: Path, unit, nats) -> None:
+def test_surprisals_are_negated(tmp_path: Path, unit, nats) -> None:
     path = tmp_path / "surprisal.csv"
     path.write_text("sentence,gpt4\nBad one.,88.3\nGood one.,9\n", "utf-8")
     with pytest.raises(InputError) as error:
@@ -61,7 +61,7 @@ def test_the_best_sentence_is_that_of_the_lowest_surprisal(tmp_path: Path, unit,
     )
 
 
-def test_one_of_several_columns_or_models(tmp_path: Path) -> None:
+def test_options_select_a_column_or_a_model(tmp_path: Path) -> None:
     wide, long = tmp_path / "wide.csv", tmp_path / "long.csv"
     wide.write_text("sentence,a,b\nX y.,-1,-2\n", "utf-8")
     long.write_text("sentence,model,log_prob,n_tokens\nX y.,a,-1,3\nX y.,b,-2,3\n", "utf-8")
@@ -82,7 +82,9 @@ def test_one_of_several_columns_or_models(tmp_path: Path) -> None:
         ("sentence,a\nX.,-1\n", "?unit=nat", "unit='nat' in"),
     ],
 )
-def test_tables_that_cannot_be_used(tmp_path: Path, text: str, options: str, message: str) -> None:
+def test_invalid_score_tables_are_rejected(
+    tmp_path: Path, text: str, options: str, message: str
+) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text, "utf-8")
     with pytest.raises(ContstimError) as error:
@@ -90,7 +92,7 @@ def test_tables_that_cannot_be_used(tmp_path: Path, text: str, options: str, mes
     assert message.format(path) in str(error.value)
 
 
-def test_sentences_it_lacks_are_named(file: Path) -> None:
+def test_missing_sentences_are_reported(file: Path) -> None:
     model = load_model(f"table:{file}")
     with pytest.raises(InputError) as error:
         model.score(["The dog slept.", "New one.", "New two."])
@@ -101,7 +103,7 @@ def test_sentences_it_lacks_are_named(file: Path) -> None:
     )
 
 
-def test_what_needs_numbers_of_units_is_refused(file: Path) -> None:
+def test_reductions_and_perplexity_of_tables_are_rejected(file: Path) -> None:
     said = (
         f"'table:{file}' does not count tokens, which reductions and perplexities need; use its "
         "scores unreduced"
@@ -115,9 +117,7 @@ def test_what_needs_numbers_of_units_is_refused(file: Path) -> None:
     assert str(error.value) == said
 
 
-def test_it_serves_where_no_new_sentences_are_needed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_table_model_in_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     choices = tmp_path / "choices.csv"
     own = tmp_path / "own.csv"
     table = datasets.simulated_choices().query("condition == 'natural_controversial'")
@@ -161,7 +161,7 @@ sentence_id\ttoken_id\ttoken\tsurprisal
 """
 
 
-def test_words_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_word_scores_are_summed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbered, listed = tmp_path / "surprisals.tsv", tmp_path / "list.txt"
     numbered.write_text(TOKENS, "utf-8")
     listed.write_text("The dog slept\nDogs sleep\n", "utf-8")
@@ -220,7 +220,9 @@ def test_words_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         ("sentence_id,a\n2,-1\n3,-1\n", "&sentences={}", "does not number the 2 sentences of"),
     ],
 )
-def test_words_that_do_not_add_up(tmp_path: Path, text: str, options: str, message: str) -> None:
+def test_inconsistent_word_tables_are_rejected(
+    tmp_path: Path, text: str, options: str, message: str
+) -> None:
     path, listed = tmp_path / "t.csv", tmp_path / "list.txt"
     path.write_text(text, "utf-8")
     listed.write_text("X y\nZ w\n", "utf-8")
@@ -231,14 +233,14 @@ def test_words_that_do_not_add_up(tmp_path: Path, text: str, options: str, messa
     assert message in str(error.value)
 
 
-def test_first_words_without_a_number_do_not_count(tmp_path: Path) -> None:
+def test_unscored_first_words_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("sentence,word,surprisal\nX y,X,\nX y,y,3\nZ w,Z,\nZ w,w,2\n", "utf-8")
     scores = load_model(f"table:{path}?rows=words&unit=surprisal").score(["X y", "Z w"])
     assert scores.tolist() == [-3, -2]
 
 
-def test_a_sentence_may_say_its_words_again(tmp_path: Path) -> None:
+def test_repeated_words_in_a_sentence_are_summed(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     rows = ("no no,no,-2\n", "X,X,-4\n", "haha,ha,-1\n", "No no,▁no,-1\n")
     path.write_text("sentence,token,a\n" + "".join(r * (1 + (r != rows[1])) for r in rows), "utf-8")

@@ -16,7 +16,7 @@ keys = st.text(st.sampled_from("abcdefgh_"), min_size=1, max_size=6)
 
 
 @given(names, st.dictionaries(keys, names, max_size=3))
-def test_a_spec_round_trips(location: str, options: dict[str, str]) -> None:
+def test_spec_round_trips(location: str, options: dict[str, str]) -> None:
     spec = ModelSpec("hf", location, tuple(sorted(options.items())))
     assert ModelSpec.parse(str(spec)) == spec
     assert str(ModelSpec.parse(str(spec))) == str(spec)
@@ -30,12 +30,12 @@ def test_options_are_sorted_in_the_canonical_form() -> None:
     )
 
 
-def test_defaults_are_left_out_of_the_canonical_form() -> None:
+def test_canonical_form_omits_defaults() -> None:
     spec = ModelSpec.parse("ngram:a.arpa?case=lower&end=scored")
     assert str(spec.canonical({"end": "scored", "case": "keep"})) == "ngram:a.arpa?case=lower"
 
 
-def test_an_alias_is_shown_in_place_of_what_it_leads_to() -> None:
+def test_alias_is_shown_instead_of_its_file() -> None:
     alias = ModelSpec("contstim", "trigram", (("punctuation", "split"),))
     options = (("case", "lower"), ("end", "scored"), ("punctuation", "split"))
     spec = ModelSpec("ngram", "some/file.arpa.gz", options, alias)
@@ -47,7 +47,7 @@ def test_an_alias_is_shown_in_place_of_what_it_leads_to() -> None:
 
 
 @pytest.mark.parametrize("text", ["trigram", ":x", "ngram:", "", "ngram:?a=b"])
-def test_what_is_no_spec(text: str) -> None:
+def test_invalid_specs_are_rejected(text: str) -> None:
     with pytest.raises(SpecError) as error:
         ModelSpec.parse(text)
     assert str(error.value).startswith(
@@ -55,29 +55,27 @@ def test_what_is_no_spec(text: str) -> None:
     )
 
 
-def test_a_bare_name_is_suggested_as_a_checkpoint() -> None:
+def test_bare_names_get_a_suggestion_of_a_checkpoint() -> None:
     with pytest.raises(SpecError, match="for example contstim:trigram, hf:bert-base-cased$"):
         load_model("bert-base-cased")
     with pytest.raises(SpecError, match="contstim:trigram, BERT=hf:org/bert$"):
         load_model("BERT=org/bert")
 
 
-def test_a_name_that_is_no_text_is_refused() -> None:
+def test_specs_that_are_not_utf8_are_rejected() -> None:
     # What Python makes of a command line's byte that is no UTF-8.
     with pytest.raises(SpecError) as error:
         ModelSpec.parse("ngram:\udcff.arpa")
     assert str(error.value) == ("'ngram:\\udcff.arpa' is not UTF-8 text; rename the file")
 
 
-def test_a_location_may_begin_with_the_home_folder(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_tilde_in_a_location_is_expanded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert ModelSpec.parse("ngram:~/my.arpa").path == tmp_path / "my.arpa"
     assert ModelSpec.parse("ngram:~nobody-of-this-name/a").path == Path("~nobody-of-this-name/a")
 
 
-def test_bad_options() -> None:
+def test_invalid_options_are_rejected() -> None:
     with pytest.raises(SpecError, match="^bad options in 'a:b[?]c'; write [?]key=value&key=value$"):
         ModelSpec.parse("a:b?c")
     repeated = "^option 'c' is repeated in 'a:b[?]c=1&c=2'; write it once$"
@@ -93,7 +91,7 @@ def test_bad_options() -> None:
         ModelSpec.parse("a:b?case=upper").get_choice("case", ["low", "keep"], "keep")
 
 
-def test_a_name_stands_before_the_spec_and_is_no_part_of_it() -> None:
+def test_names_before_a_spec_are_not_part_of_it() -> None:
     named = ModelSpec.parse("GPT-2 (PLL)=hf:gpt2?metric=pll&unigram=contstim:unigram")
     assert named.name == "GPT-2 (PLL)"
     assert named == ModelSpec.parse(str(named))
@@ -102,7 +100,7 @@ def test_a_name_stands_before_the_spec_and_is_no_part_of_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["=hf:gpt2", " =hf:gpt2", "a=b=hf:gpt2", "a/b=hf:gpt2", "a=:x"])
-def test_a_name_of_which_nobody_knows_where_it_ends_is_refused(text: str) -> None:
+def test_ambiguous_names_are_rejected(text: str) -> None:
     with pytest.raises(SpecError) as error:
         ModelSpec.parse(text)
     assert str(error.value) == (
@@ -110,7 +108,7 @@ def test_a_name_of_which_nobody_knows_where_it_ends_is_refused(text: str) -> Non
     )
 
 
-def test_models_by_name() -> None:
+def test_load_models_with_names() -> None:
     given = {"mine": "contstim:bigram", "other": load_model("contstim:unigram")}
     mine, other = load_models(given)
     assert (mine.name, mine.spec) == ("mine", "contstim:bigram")

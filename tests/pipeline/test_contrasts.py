@@ -136,7 +136,7 @@ def test_interrupted_contrasts_continue_to_equal_bytes(tmp_path: Path) -> None:
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_few_sentences_are_supplemented_for_scales(tmp_path: Path) -> None:
+def test_scales_are_estimated_with_additional_sentences(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("\n".join(pool()) + "\n", "utf-8")
     vocabulary = Vocabulary.from_text(tmp_path / "text.txt", size=500)
     bundled = ["contstim:bigram", "contstim:trigram", "contstim:unigram"]

@@ -124,7 +124,7 @@ def test_an_unreachable_scheduler_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         create_executor("dask:tcp://127.0.0.1:9").__enter__()
 
 
-def test_a_task_that_kills_its_workers_is_given_up(faulty: StudyPlan) -> None:
+def test_task_that_kills_its_workers_fails_after_three_tries(faulty: StudyPlan) -> None:
     mark_sentence(faulty, "dies")
     # In a process of its own: Dask logs and warns about the deaths.
     ended = run_alone(str(faulty.folder / "study.toml"), "--executor", "local:2")
@@ -137,7 +137,7 @@ def test_a_task_that_kills_its_workers_is_given_up(faulty: StudyPlan) -> None:
     assert (faulty.out / "trials.csv").exists()
 
 
-def test_only_started_tasks_are_blamed_for_a_death(faulty: StudyPlan) -> None:
+def test_worker_deaths_count_only_for_started_tasks(faulty: StudyPlan) -> None:
     # Two tasks alone, which one worker is given together; each kills it.
     file = faulty.folder / "study.toml"
     text = file.read_text("utf-8").replace('    "ngram:1.arpa?punctuation=split",\n', "")

@@ -66,7 +66,7 @@ def test_kills_lose_and_repeat_no_results(tmp_path: Path) -> None:
     assert tables(killed) == tables(whole)
 
 
-def test_a_second_process_learns_who_holds_the_lock(tmp_path: Path) -> None:
+def test_second_process_reports_the_holder_of_the_lock(tmp_path: Path) -> None:
     file = str(make_study(tmp_path, starts=10, words=800))
     process = subprocess.Popen(
         command(file), stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -107,7 +107,7 @@ def test_invalid_plans_are_refused(tmp_path: Path, text: str, message: str) -> N
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
+def test_missing_plan_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no file"):
         read_study_plan(tmp_path / "none.toml")
 

@@ -284,7 +284,7 @@ def test_only_sides_with_open_targets_are_sampled_further(monkeypatch: pytest.Mo
     assert {task.definition.reject for task in tasks if task.batch >= 5} == {MODELS[1:]}
 
 
-def test_hopeless_bounds_are_named_after_the_first_round(plan: StudyPlan) -> None:
+def test_unattainable_bounds_are_reported_after_one_round(plan: StudyPlan) -> None:
     strategy = (
         "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
         "&batch_size=4&max_samples=160"

@@ -371,7 +371,7 @@ def test_a_shard_and_the_whole_run_exclude_each_other(tmp_path: Path) -> None:
     assert not list((tmp_path / "locks").iterdir())
 
 
-def test_a_set_of_natural_and_synthetic_pairs(study: StudyPlan, tmp_path: Path) -> None:
+def test_set_of_natural_and_synthetic_pairs_is_selected(study: StudyPlan, tmp_path: Path) -> None:
     kept = [options for options in study.stages if isinstance(options, SynthesisOptions)]
     of_set = SetOptions(
         n=8,

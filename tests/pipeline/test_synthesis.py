@@ -48,7 +48,7 @@ def _several(per_sentence: int) -> StudyPlan:
 
 
 @pytest.mark.parametrize("per_sentence", [1, 3])
-def test_rows_agree_with_the_functions(tmp_path: Path, per_sentence: int) -> None:
+def test_rows_equal_synthesize_triplets(tmp_path: Path, per_sentence: int) -> None:
     out = tmp_path / "triplets.csv"
     rows = _write(out, _several(per_sentence))
     pair = load_model("table:11"), load_model("table:12")
@@ -142,7 +142,7 @@ def test_an_interruption_between_two_files_continues(
     assert not work.exists()
 
 
-def test_rows_are_shown_as_soon_as_they_are_final(tmp_path: Path) -> None:
+def test_final_rows_are_reported_immediately(tmp_path: Path) -> None:
     executor, shown = RecordingExecutor(), list[tuple[Row, int]]()
     # With a limit on words, rows may change until all are there.
     free = PLAN.replace_options(SynthesisOptions, max_word_share=1.0)

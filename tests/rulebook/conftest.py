@@ -35,7 +35,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a command; `test_a_study_in_worker_processes` tests another process."""
+    """Run a command; `test_custom_family_in_worker_processes` tests another process."""
 
     def run_command(*words: object) -> subprocess.CompletedProcess[str]:
         arguments = [*map(str, words)]

@@ -27,7 +27,7 @@ def own(added, tmp_path, monkeypatch):
     Path("mine/table.csv").write_text(TABLE)
 
 
-def test_a_data_set(own, run):
+def test_custom_data_set(own, run):
     ended = run("benchmark")
     assert "two-verbs    agreement of two verbs" in ended.stdout, ended.stderr
     words = ["benchmark", "two-verbs", "--from", "mine", "--out", "out"]

@@ -6,7 +6,7 @@ import pandas as pd
 from contstim.evaluation import read_choices
 
 
-def test_an_importer(added, run):
+def test_custom_importer(added, run):
     added("two_buttons", "contstim.importers", "two-buttons = read_two_buttons")
     rng = np.random.default_rng(0)
     rows = [(p, f"A {i} b.", f"C {i} d.", rng.choice(["F", "J"])) for p in "abc" for i in range(8)]

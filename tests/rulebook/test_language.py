@@ -32,7 +32,7 @@ def italian(added):
     return text
 
 
-def test_a_language_in_commands(italian, run):
+def test_custom_language_in_commands(italian, run):
     train = ["models", "train", "ngram", "text.txt", "--punctuation", "split", "--language", "it"]
     for order in ("2", "3"):
         ended = run(*train, "--order", order, "--fallback", "0.5,1,1.5", "--out", f"{order}.arpa")
@@ -56,7 +56,7 @@ def test_a_language_in_commands(italian, run):
         assert "' " not in text
 
 
-def test_a_language_in_python(italian, run):
+def test_custom_language_in_python(italian, run):
     language = get_language("it")
     assert detect_language(["Il cane non è nella casa, che è della donna."]) is language
     assert language.split("Un'amica dell'uomo.") == ["Un'", "amica", "dell'", "uomo."]

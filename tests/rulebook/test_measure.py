@@ -36,7 +36,7 @@ def study(added):
     return choices, scores
 
 
-def test_a_measure(study, run):
+def test_custom_measure(study, run):
     words = ["evaluate", "choices.csv", "--scores", "scores.csv"]
     ended = run(*words, "--measure", "log_score", "--measure", "accuracy", "--out", "out")
     assert ended.returncode == 0, ended.stderr
@@ -71,7 +71,7 @@ def test_a_measure(study, run):
     assert "log_score" in ended.stderr
 
 
-def test_the_check_of_measures(study):
+def test_check_measure_finds_wrong_influence(study):
     for name in MEASURES:
         assert len(contstim.check_measure(MEASURES[name])) == 1
     mistaken = type(MEASURES["log_score"])()

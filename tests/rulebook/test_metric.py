@@ -45,7 +45,7 @@ def _by_brute_force(folder: Path) -> float:
     return total
 
 
-def test_a_metric(added, run, tmp_path):
+def test_custom_metric(added, run, tmp_path):
     added("word_r2l", "contstim.metrics", "pll-word-r2l = word_r2l")
     expected = _by_brute_force(save_checkpoint("bert", tmp_path / "bert"))
     others = [f"{a} {b} {c}" for a in ("the", "a") for b in ("dog", "cat") for c in ("ran", "saw")]

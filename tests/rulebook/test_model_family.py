@@ -31,9 +31,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "site"
 
 
-def test_it_scores_keeps_the_contract_and_is_listed(
-    site: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_custom_family_in_commands(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = site / "sentences.txt"
     text.write_text("The dog ran.\n", "utf-8")
     assert main(["score", "--model", "length:0.5", str(text)]) == 0
@@ -46,7 +44,7 @@ def test_it_scores_keeps_the_contract_and_is_listed(
     assert "length:PATH                    word lengths (package word-lengths)" in lines
 
 
-def test_kept_scores_hold_for_one_version_of_the_package(site: Path) -> None:
+def test_description_contains_the_package_version(site: Path) -> None:
     assert describe_model(load_model("length:1"))["packages"] == {"word-lengths": "1.5"}
 
 
@@ -63,7 +61,7 @@ def test_kept_scores_hold_for_one_version_of_the_package(site: Path) -> None:
     ],
     ids=["inherited", "of the class", "of one model"],
 )
-def test_tables_can_say_what_its_scores_are(
+def test_score_kind_of_a_custom_family(
     stated: str, unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = MODULE.replace("import Event,", "import Event, ScoreKind,") + "\n" + stated
@@ -74,13 +72,13 @@ def test_tables_can_say_what_its_scores_are(
     assert score_kind("length:2?reduction=mean") == load_model("length:2?reduction=mean").kind
 
 
-def test_a_family_name_that_is_nearly_right(site: Path) -> None:
+def test_misspelled_family_gets_a_suggestion(site: Path) -> None:
     with pytest.raises(UnknownNameError) as error:
         load_model("lenght:1")
     assert str(error.value) == "unknown model family 'lenght'; did you mean 'length'?"
 
 
-def test_a_package_that_cannot_be_imported(
+def test_package_that_cannot_be_imported_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install_lengths(tmp_path / "site", monkeypatch, "import numpy_that_is_not_there\n")
@@ -94,7 +92,7 @@ def test_a_package_that_cannot_be_imported(
     assert main(["models", "list"]) == 0  # which imports nothing
 
 
-def test_a_package_whose_loader_gives_no_model(
+def test_loader_that_returns_no_model_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_lengths(tmp_path / "site", monkeypatch, "LengthModel = str\n")
@@ -106,7 +104,7 @@ def test_a_package_whose_loader_gives_no_model(
     )
 
 
-def test_a_study_in_worker_processes(site: Path, tmp_path: Path) -> None:
+def test_custom_family_in_worker_processes(site: Path, tmp_path: Path) -> None:
     file = make_study(tmp_path)
     text = file.read_text("utf-8").replace("ngram:3.arpa?punctuation=split", "length:1.5")
     file.write_text(text, "utf-8")

@@ -9,7 +9,7 @@ from contstim.adaptive import PolicyOptions, Pool, TrialScheduler
 from contstim.adaptive.preregistration import read_adaptive_plan
 
 
-def test_a_policy(added, run):
+def test_custom_policy(added, run):
     added("two_best", "contstim.policies", "two-best = TWO_BEST")
     rng = np.random.default_rng(0)
     names = [f"sentence number {k}" for k in range(100)]

@@ -57,7 +57,7 @@ def serve_session(study: Study, choices: list[int]) -> None:
 
 
 @pytest.mark.usefixtures("vendored")
-def test_a_presentation(coins: Study, run) -> None:
+def test_custom_presentation(coins: Study, run) -> None:
     choices = [-4, -1, 1, 2, 3, 4]
     serve_session(coins, choices)
     ended = run("experiment", "export", "study", "--out", "out")
@@ -83,7 +83,7 @@ def test_a_presentation(coins: Study, run) -> None:
 
 
 @pytest.mark.usefixtures("vendored")
-def test_pages_without_a_server_ship_its_module_and_its_words(coins: Study) -> None:
+def test_serverless_pages_contain_its_module_and_texts(coins: Study) -> None:
     assert any(path.endswith("/coins.js") for path in make_study_files(coins, "", {}))
     text = Path("study/consent.md").read_text("utf-8")
     assert "divide ten coins between them" in text
@@ -92,7 +92,7 @@ def test_pages_without_a_server_ship_its_module_and_its_words(coins: Study) -> N
     assert "10 Münzen" in read_study("study").texts["coins_prompt"]
 
 
-def test_its_pairs_are_chosen_by_the_answers(coins: Study, tmp_path: Path) -> None:
+def test_custom_presentation_in_an_adaptive_study(coins: Study, tmp_path: Path) -> None:
     pool, scores = write_tables(tmp_path)
     study = create_adaptive_study(tmp_path / "duel", pool, scores, PLAN, 2, presentation="coins")
     with Store(study) as store:
@@ -107,7 +107,7 @@ def test_its_pairs_are_chosen_by_the_answers(coins: Study, tmp_path: Path) -> No
     assert len(read_study_data(study).choices) == 12
 
 
-def test_where_its_package_is_missing_one_line_says_so(coins: Study, monkeypatch) -> None:
+def test_missing_package_of_a_presentation_is_reported(coins: Study, monkeypatch) -> None:
     monkeypatch.setattr("contstim.plugins.entry_points", lambda **_: ())
     with pytest.raises(InputError, match="trial.presentation is 'coins'; give one of choice, rat"):
         read_study("study")

@@ -19,7 +19,7 @@ def root(added):
     added("root_length", "contstim.reductions", "root = ROOT")
 
 
-def test_a_reduction_in_commands_and_study_plans(root, run, tmp_path):
+def test_custom_reduction_in_commands_and_study_plans(root, run, tmp_path):
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES) + "\n", "utf-8")
     models = ["--model", PLAIN, "--model", f"{PLAIN}?reduction=root"]
     ended = run("score", *models, "text.txt", "--out", "scores.csv")
@@ -38,7 +38,7 @@ def test_a_reduction_in_commands_and_study_plans(root, run, tmp_path):
     assert spec in {*triplets["model_1"], *triplets["model_2"]}
 
 
-def test_a_reduction_in_python(root):
+def test_custom_reduction_in_python(root):
     model = load_model(f"{PLAIN}?reduction=root")
     check_model(model, SENTENCES)
     assert score_kind(model.spec) == model.kind

@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_every_section_has_its_test_and_every_test_its_section():
+def test_rulebook_sections_and_tests_correspond():
     text = (ROOT / "docs/rulebook.md").read_text("utf-8")
     sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
     tests = {

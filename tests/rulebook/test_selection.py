@@ -36,7 +36,7 @@ def scores():
 
 
 @pytest.mark.usefixtures("criteria")
-def test_criteria_of_natural_pairs_and_of_sets(run, scores):
+def test_custom_criteria_of_natural_pairs_and_sets(run, scores):
     scores.to_csv("scores.csv")
     options = ["--criterion", "least-likely", "--per-pair", 3]
     ended = run("select", "natural", "scores.csv", *options)
@@ -65,7 +65,7 @@ def test_criteria_of_natural_pairs_and_of_sets(run, scores):
 
 
 @pytest.mark.usefixtures("criteria")
-def test_criteria_in_a_study_plan(run, tmp_path):
+def test_custom_criteria_in_a_study_plan(run, tmp_path):
     file = make_study(tmp_path, starts=4)
     plan = file.read_text("utf-8").partition("[design]")[0]
     plan = plan.replace("[natural]\n", '[natural]\ncriterion = "least-likely"\n')
@@ -82,7 +82,7 @@ def test_criteria_in_a_study_plan(run, tmp_path):
     assert chosen["natural"].tolist() == best["natural"].tolist()
 
 
-def test_a_constraint(added, run, scores):
+def test_custom_constraint(added, run, scores):
     added("at_least", "contstim.selection_constraints", "at-least = AtLeast")
     scores.to_csv("scores.csv")
     wanted = pd.DataFrame({"sentence": scores.index, "rare": (np.arange(40) < 20).astype(int)})

@@ -4,7 +4,7 @@ import pandas as pd
 from small_study import make_study
 
 
-def test_a_stage(added, run, tmp_path):
+def test_custom_stage(added, run, tmp_path):
     added("extremes", "contstim.stages", "extremes = EXTREMES")
     file = make_study(tmp_path, starts=1)
     plan = file.read_text("utf-8")

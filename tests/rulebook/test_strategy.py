@@ -7,7 +7,7 @@ from contstim import check_strategy
 from contstim.synthesis import parse_strategy
 
 
-def test_a_strategy(added, run, tmp_path):
+def test_custom_strategy(added, run, tmp_path):
     added("best_of_some", "contstim.strategies", "best-of-some = BestOfSome")
     assert len(check_strategy(parse_strategy("best-of-some", draws=5))) == 4
     file = make_study(tmp_path, starts=1)

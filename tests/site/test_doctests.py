@@ -17,14 +17,12 @@ MODULES = [
 ]
 
 
-def test_there_are_examples() -> None:
+def test_modules_with_doctests_are_found() -> None:
     assert len(MODULES) >= 8
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_examples_of_a_module(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_doctests_of_a_module(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # some write files, and some register things of their own
     monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))
     try:

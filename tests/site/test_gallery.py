@@ -8,12 +8,12 @@ import pytest
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 
 
-def test_there_is_a_gallery() -> None:
+def test_gallery_examples_are_found() -> None:
     assert len(EXAMPLES) >= 12
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_draws_something(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gallery_example_draws_a_figure(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plt, "show", lambda: None)
     try:
         exec(compile(path.read_text("utf-8"), path.name, "exec"), {"__name__": "__main__"})

@@ -65,7 +65,7 @@ def _passed_on(module: ModuleType) -> list[object]:
     return [item for item in items.values() if getattr(item, "__module__", "") == module.__name__]
 
 
-def test_every_page_is_in_a_list() -> None:
+def test_toctrees_list_every_page() -> None:
     listed: list[str] = []
     for page, text in PAGES.items():
         folder = (DOCS / page).parent
@@ -80,7 +80,7 @@ def test_every_page_is_in_a_list() -> None:
     assert {page for page in listed if page not in PAGES} == {"gallery/index"}
 
 
-def test_every_public_name_has_its_page() -> None:
+def test_api_index_lists_every_public_name() -> None:
     listed = _listed()
     assert len(set(listed)) == len(listed)
     objects = _documented()
@@ -88,7 +88,7 @@ def test_every_public_name_has_its_page() -> None:
     assert not missing, f"add {missing} to docs/api/index.md"
 
 
-def test_every_listed_name_is_documented() -> None:
+def test_listed_names_have_docstrings() -> None:
     for item in _documented():
         if callable(item):
             text, name = item.__doc__ or "", item.__name__
@@ -97,7 +97,7 @@ def test_every_listed_name_is_documented() -> None:
             assert not text.startswith(f"{name}("), name
 
 
-def test_words_are_explained_where_a_reader_first_meets_them() -> None:
+def test_technical_terms_are_defined_in_the_guides() -> None:
     first = PAGES["tutorials/stimuli"]
     for word in ("log-probability", "nats", "event", "controversiality", "Strata"):
         assert f"**{word}**" in first, word
@@ -108,7 +108,7 @@ def test_words_are_explained_where_a_reader_first_meets_them() -> None:
 
 
 #: Where else readers meet a word first, and what must stand beside it.
-FIRST_MET = [
+FIRST_USES = [
     ("README.md", "triplet", "a natural sentence and two synthetic ones"),
     ("README.md", "strata", "ranges of a model's log-probabilities"),
     ("contstim/cli/select.py", "stratum", "a range of a model's log-probabilities"),
@@ -124,8 +124,8 @@ FIRST_MET = [
 ]
 
 
-@pytest.mark.parametrize(("path", "word", "explanation"), FIRST_MET)
-def test_a_word_is_explained_where_it_is_first_met(path: str, word: str, explanation: str) -> None:
+@pytest.mark.parametrize(("path", "word", "explanation"), FIRST_USES)
+def test_terms_are_defined_at_their_first_use(path: str, word: str, explanation: str) -> None:
     """Where the word comes first its explanation stands within the next lines."""
     text = " ".join(re.sub(r'"\n\s*f?"', "", (ROOT / path).read_text("utf-8")).split())
     places = [m.start() for m in re.finditer(re.escape(word), text)]
@@ -136,7 +136,7 @@ def test_a_word_is_explained_where_it_is_first_met(path: str, word: str, explana
 WITHOUT_EXAMPLE = set(Path(__file__).with_name("without_example.txt").read_text("utf-8").split())
 
 
-def test_every_public_name_shows_an_example() -> None:
+def test_public_docstrings_have_examples() -> None:
     without = {
         item.__qualname__
         for item in _documented()
@@ -150,7 +150,7 @@ def test_every_public_name_shows_an_example() -> None:
 
 
 #: Messages of the shell, of Python and of PyTorch that newcomers to contstim meet as well.
-OF_OTHERS = {
+EXTERNAL_MESSAGES = {
     "contstim: command not found",
     *("No space left on device", "CUDA out of memory"),
 }
@@ -163,16 +163,16 @@ def _messages() -> list[str]:
     return [text for entry in entries for text in re.findall(r"`([^`]+)`", entry)]
 
 
-def test_messages_that_are_explained_are_given() -> None:
+def test_messages_in_troubleshooting_exist_in_the_code() -> None:
     sources = (path.read_text("utf-8") for path in (ROOT / "contstim").rglob("*.py"))
     given = " ".join(re.sub(r"""["']\n\s*f?["']""", "", "\n".join(sources)).split())
-    for message in set(_messages()) - OF_OTHERS:
+    for message in set(_messages()) - EXTERNAL_MESSAGES:
         for part in filter(None, (part.strip(" ;,") for part in message.split("…"))):
             assert part in given, message
 
 
 #: What readers search for, and the page that has to have the words.
-SEARCHED = {
+SEARCHES = {
     "lme4": "how-to/r",
     "reaction times": "troubleshooting",
     "surprisal bits": "how-to/own-scores",
@@ -181,8 +181,8 @@ SEARCHED = {
 }
 
 
-@pytest.mark.parametrize(("words", "page"), SEARCHED.items())
-def test_a_search_finds_its_page(words: str, page: str) -> None:
+@pytest.mark.parametrize(("words", "page"), SEARCHES.items())
+def test_search_terms_occur_on_their_page(words: str, page: str) -> None:
     """The site's search finds pages that have all the words; the build checks its index."""
     assert all(word.lower() in PAGES[page].lower() for word in words.split())
 
@@ -202,13 +202,13 @@ def _commands() -> list[str]:
 
 
 @pytest.mark.parametrize("command", _commands())
-def test_a_command_can_be_read(command: str) -> None:
+def test_documented_commands_can_be_parsed(command: str) -> None:
     words = shlex.split(command.partition(" > ")[0])[1:]
     assert words[0] in COMMANDS
     COMMANDS[words[0]].parse_args(words[1:], exit_on_error=False, print_error=False)
 
 
-def test_what_the_page_on_installation_says_to_try() -> None:
+def test_code_of_the_installation_page_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGES["install"], flags=re.DOTALL)
     assert blocks
     for block in blocks:

@@ -15,12 +15,12 @@ def _copy(folder: Path) -> Path:
     return folder
 
 
-def test_nothing_speaks_against_a_release() -> None:
+def test_release_metadata_is_consistent() -> None:
     assert check_metadata(ROOT) == []
     assert "none" not in read_versions(ROOT).values()
 
 
-def test_a_version_that_differs_is_said(tmp_path: Path) -> None:
+def test_different_versions_are_reported(tmp_path: Path) -> None:
     cff = _copy(tmp_path) / "CITATION.cff"
     cff.write_text(cff.read_text("utf-8").replace("version: 0.1.0", "version: 0.2.0"), "utf-8")
     (line,) = check_metadata(tmp_path)
@@ -28,7 +28,7 @@ def test_a_version_that_differs_is_said(tmp_path: Path) -> None:
     assert "CITATION.cff 0.2.0" in line
 
 
-def test_a_source_that_is_lacking_and_one_too_many_are_said(tmp_path: Path) -> None:
+def test_missing_and_uncited_sources_are_reported(tmp_path: Path) -> None:
     bib = _copy(tmp_path) / "paper" / "paper.bib"
     bib.write_text(bib.read_text("utf-8").replace("{golan2020,", "{nobody1999,"), "utf-8")
     assert check_metadata(tmp_path) == [

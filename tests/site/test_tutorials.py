@@ -21,12 +21,14 @@ PAGES = [
 ]
 
 
-def test_there_are_tutorials() -> None:
+def test_tutorials_are_found() -> None:
     assert len([page for page in PAGES if page.startswith("tutorials/")]) >= 5
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_cells_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_cells_of_a_page_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plt, "show", lambda: None)
     monkeypatch.setattr("contstim.models.registry.FAMILIES", dict(FAMILIES))

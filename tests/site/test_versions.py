@@ -30,7 +30,7 @@ def test_versions_are_listed_newest_first_with_their_pages(tmp_path: Path) -> No
     assert "url=0.10.0/index.html" in (site / "index.html").read_text("utf-8")
 
 
-def test_a_version_that_is_built_again_is_replaced(tmp_path: Path) -> None:
+def test_rebuilt_version_is_replaced(tmp_path: Path) -> None:
     site = tmp_path / "site"
     add_version(_built(tmp_path / "a", "0.1.0", "old.html"), site)
     add_version(_built(tmp_path / "b", "0.1.0", "new.html"), site)

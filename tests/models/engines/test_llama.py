@@ -34,7 +34,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_llama
 @pytest.mark.parametrize("prefix", ["none", "bos", "eos", "<|endoftext|>"])
-def test_scores_are_those_of_the_file_elsewhere(whole: Path, prefix: str) -> None:
+def test_gguf_scores_equal_transformers(whole: Path, prefix: str) -> None:
     model, other = (
         load_model(f"gguf:{whole}?prefix={prefix}"),
         load_model(f"hf:{whole}?prefix={prefix}"),
@@ -50,7 +50,7 @@ def test_scores_are_those_of_the_file_elsewhere(whole: Path, prefix: str) -> Non
 
 
 @needs_llama
-def test_it_keeps_the_contract(whole: Path) -> None:
+def test_gguf_model_passes_check_model(whole: Path) -> None:
     model = load_model(f"gguf:{whole}?prefix=bos")
     check_model(model, SENTENCES, words=["dog", "saw", "us"])
     again = load_model(model.spec)
@@ -64,7 +64,7 @@ def test_it_keeps_the_contract(whole: Path) -> None:
 
 @needs_llama
 @pytest.mark.parametrize("begins", [False, True])
-def test_a_text_begins_with_its_token_once(tmp_path: Path, begins: bool) -> None:
+def test_start_token_is_not_doubled(tmp_path: Path, begins: bool) -> None:
     write_gguf(tmp_path / "tiny.gguf", tmp_path, "F32", begins=begins)
     model = load_model(f"gguf:{tmp_path}/tiny.gguf")
     assert model.event.start == "~"
@@ -83,7 +83,7 @@ def test_special_tokens_in_a_sentence_are_text(whole: Path) -> None:
 
 
 @needs_llama
-def test_four_bits_are_near_what_they_stand_for(tmp_path: Path) -> None:
+def test_four_bit_scores_are_near_transformers(tmp_path: Path) -> None:
     path = tmp_path / "tiny.gguf"
     write_gguf(path, tmp_path)
     here, there = load_model(f"gguf:{path}?prefix=bos"), load_model(f"hf:{path}?prefix=bos")
@@ -93,7 +93,7 @@ def test_four_bits_are_near_what_they_stand_for(tmp_path: Path) -> None:
 
 
 @needs_llama
-def test_what_it_refuses(whole: Path, tmp_path: Path) -> None:
+def test_invalid_options_and_long_sentences_are_rejected(whole: Path, tmp_path: Path) -> None:
     assert refusal(f"gguf:{whole}?prefix=dog%20cat") == (
         f"prefix='dog cat' in 'gguf:{whole}?prefix=dog%20cat' is not a token of its vocabulary; "
         "write auto, bos, eos, none or a token"
@@ -112,7 +112,9 @@ def test_what_it_refuses(whole: Path, tmp_path: Path) -> None:
         load_model(f"gguf:{tmp_path}/torn.gguf")
 
 
-def test_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_and_packages_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ModelFileError) as error:
         load_model(f"gguf:{tmp_path}/no.gguf")
     assert str(error.value) == f"no file '{tmp_path}/no.gguf'; give the path of a GGUF file"

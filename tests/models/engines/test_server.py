@@ -40,7 +40,7 @@ def fake(served: Fake, monkeypatch: pytest.MonkeyPatch) -> Fake:
     return served.reset()
 
 
-def test_scores_are_those_of_the_model(fake: Fake, tiny: Tiny) -> None:
+def test_server_scores_equal_the_local_model(fake: Fake, tiny: Tiny) -> None:
     here = load_model(f"hf:{tiny('gpt2')}")
     model = load_model(f"{fake.spec}&prefix={BOS}")
     assert set(fake.paths) == {"/v1/completions"}
@@ -52,7 +52,7 @@ def test_scores_are_those_of_the_model(fake: Fake, tiny: Tiny) -> None:
     assert load_model(model.spec).event == model.event
 
 
-def test_an_opening_of_the_server_is_a_prefix(fake: Fake, tiny: Tiny) -> None:
+def test_start_token_inserted_by_the_server_is_the_prefix(fake: Fake, tiny: Tiny) -> None:
     fake.opening = [fake.tokenizer.eos_token_id]
     model = load_model(fake.spec)
     assert model.event.start == BOS
@@ -64,7 +64,7 @@ def test_an_opening_of_the_server_is_a_prefix(fake: Fake, tiny: Tiny) -> None:
             load_model(fake.spec + options)
 
 
-def test_without_a_prefix_the_first_word_is_missing(fake: Fake, tiny: Tiny) -> None:
+def test_first_word_is_unscored_without_prefix(fake: Fake, tiny: Tiny) -> None:
     here = load_model(f"hf:{tiny('gpt2')}?prefix=none")
     model = load_model(fake.spec)
     assert model.event.start == "none"
@@ -87,7 +87,7 @@ def test_each_text_is_sent_once(fake: Fake) -> None:
     np.testing.assert_array_equal(scores[:4], scores[4:])
 
 
-def test_a_synthesis_with_a_served_model(fake: Fake, tiny: Tiny) -> None:
+def test_synthesize_with_a_server_model(fake: Fake, tiny: Tiny) -> None:
     words = WordList.from_words(["dog", "cat", "old", "saw", "ran", "the", "man", "us", "bark"])
     here = load_model(f"hf:{tiny('gpt2')}?prefix=none")
     model = load_model(f"{fake.spec}&prefix={BOS}")
@@ -181,7 +181,7 @@ LIES: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("later", [False, True])
-def test_no_lie_becomes_a_score(
+def test_malformed_server_responses_raise_errors(
     fake: Fake, monkeypatch: pytest.MonkeyPatch, lie: str, later: bool
 ) -> None:
     monkeypatch.setattr(server, "_MAX_BYTES", 2**20)
@@ -200,7 +200,7 @@ def test_no_lie_becomes_a_score(
     assert "\n" not in str(error.value)
 
 
-def test_another_model_is_noticed(fake: Fake, tmp_path: Path) -> None:
+def test_changed_server_model_is_detected(fake: Fake, tmp_path: Path) -> None:
     model = load_model(fake.spec)
     fake.fault = _values(_other_model)
     with pytest.raises(EngineError, match="check that it still serves the same model"):
@@ -215,7 +215,7 @@ def test_another_model_is_noticed(fake: Fake, tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def test_servers_that_compute_otherwise_are_refused(fake: Fake) -> None:
+def test_servers_with_inconsistent_scores_are_rejected(fake: Fake) -> None:
     def early(values: list[Any]) -> None:
         values[1:] = [*values[2:], -1.0]
 
@@ -233,7 +233,7 @@ def test_servers_that_compute_otherwise_are_refused(fake: Fake) -> None:
             load_model(fake.spec)
 
 
-def test_small_differences_become_the_resolution(fake: Fake) -> None:
+def test_batch_tolerance_is_estimated_from_differences(fake: Fake) -> None:
     def noisy(choices: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return _values(
             lambda v: v.__setitem__(slice(1, None), [x - 0.01 * len(choices) for x in v[1:]])
@@ -254,7 +254,7 @@ def test_small_differences_become_the_resolution(fake: Fake) -> None:
         (None, 6, "gives no answer (RemoteDisconnected: "),
     ],
 )
-def test_no_answer(
+def test_failed_requests_are_reported(
     fake: Fake,
     monkeypatch: pytest.MonkeyPatch,
     trouble: int | None,
@@ -270,7 +270,7 @@ def test_no_answer(
     assert len(fake.asked) == n_requests
 
 
-def test_a_busy_server_is_asked_again(fake: Fake) -> None:
+def test_requests_to_a_busy_server_are_retried(fake: Fake) -> None:
     model = load_model(fake.spec)
     expected = model.score(TEXTS)
     troubles = iter([429, 503, None])
@@ -279,7 +279,9 @@ def test_a_busy_server_is_asked_again(fake: Fake) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "sec\nret", "sécret"])
-def test_a_key_that_cannot_be_sent(fake: Fake, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_invalid_api_keys_are_rejected(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     monkeypatch.setenv("MY_KEY", key)
     with pytest.raises(EngineError) as error:
         load_model(f"{fake.spec}&key=MY_KEY")
@@ -287,7 +289,7 @@ def test_a_key_that_cannot_be_sent(fake: Fake, monkeypatch: pytest.MonkeyPatch, 
     assert not key or key not in str(error.value)
 
 
-def test_a_key_is_sent_and_never_shown(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_api_key_is_sent_and_not_displayed(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "secret-secret")
     model = load_model(f"{fake.spec}&key=MY_KEY&timeout=3")
     assert fake.headers[0]["Authorization"] == "Bearer secret-secret"
@@ -295,7 +297,7 @@ def test_a_key_is_sent_and_never_shown(fake: Fake, monkeypatch: pytest.MonkeyPat
     assert "secret" not in f"{model.spec} {model.event} {model!r} {model.name}"
 
 
-def test_specs_that_are_refused() -> None:
+def test_invalid_server_specs_are_rejected() -> None:
     assert refusal("openai:localhost?model=x") == (
         "'openai:localhost?model=x' lacks a server address or a model name; "
         "write openai:http://HOST:PORT/v1?model=NAME"

@@ -85,7 +85,7 @@ def test_models_pass_check_model(tiny: Tiny, name: str, options: str) -> None:
     assert load_model(model.spec).event == model.event
 
 
-def test_the_first_word_is_missing_without_prefix(tiny: Tiny) -> None:
+def test_first_word_is_unscored_without_prefix(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('gpt2')}?prefix=none")
     assert model.event.start == "none"
     words = model.score_words(SHORT)
@@ -120,7 +120,7 @@ def test_any_token_can_be_the_prefix(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("first", ["auto", "spaced"])
-def test_corrected_words_and_the_end_sum_to_one(first: str, tmp_path: Path) -> None:
+def test_probabilities_of_corrected_words_sum_to_one(first: str, tmp_path: Path) -> None:
     folder = _enumerable(tmp_path)
     model = load_model(f"hf:{folder}?words=corrected&first={first}")
     stopped = load_model(f"hf:{folder}?words=corrected&first={first}&end=scored")
@@ -183,7 +183,7 @@ def _enumerable(folder: Path) -> Path:
     return folder
 
 
-def test_correction_needs_marked_white_space(tiny: Tiny) -> None:
+def test_corrected_words_reject_punctuation_context(tiny: Tiny) -> None:
     spec = f"hf:{tiny('gpt2')}?punctuation=context&words=corrected"
     assert refusal(spec) == (
         f"words='corrected' with punctuation='context' in '{spec}': a word ends after its "
@@ -201,12 +201,12 @@ def test_correction_needs_marked_white_space(tiny: Tiny) -> None:
         ("gpt2", "dtype=int8", "dtype='int8' in '{}': choose one of 'bfloat16', 'float16', 'float32', 'float64'"),  # noqa: E501 - one whole message
     ],
 )  # fmt: skip
-def test_bad_options_are_named(tiny: Tiny, name: str, options: str, message: str) -> None:
+def test_invalid_options_are_reported(tiny: Tiny, name: str, options: str, message: str) -> None:
     spec = f"hf:{tiny(name)}?{options}"
     assert refusal(spec) == message.format(spec)
 
 
-def test_too_long_sentences_are_refused(tiny: Tiny) -> None:
+def test_too_long_sentences_are_rejected(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
     with pytest.raises(InputError) as error:
         model.score(["the dog", "dog" + " dog" * 39])
@@ -229,7 +229,7 @@ def test_16_bit_logits_are_normalised_in_float32(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_the_left_context_is_computed_once(
+def test_left_context_is_computed_once(
     tiny: Tiny, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = load_model(f"hf:{tiny(name)}")
@@ -264,7 +264,7 @@ def test_candidates_for_the_last_word_need_one_pass(tiny: Tiny) -> None:
     np.testing.assert_allclose(table.estimates, model.score(texts), atol=1e-4)
 
 
-def test_a_missing_start_token_is_reported(
+def test_missing_start_token_is_reported(
     tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "texts.txt").write_text("The dog saw a cat.\n", "utf-8")

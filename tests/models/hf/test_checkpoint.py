@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_network_that_computes_nan_is_refused(tiny: Tiny, tmp_path: Path) -> None:
+def test_networks_that_compute_nan_are_rejected(tiny: Tiny, tmp_path: Path) -> None:
     for name in ("bert", "gpt2"):
         folder = tmp_path / name
         shutil.copytree(tiny(name), folder)
@@ -65,7 +65,7 @@ def test_a_network_that_computes_nan_is_refused(tiny: Tiny, tmp_path: Path) -> N
             )
 
 
-def test_the_configuration_determines_the_kind_of_model(tiny: Tiny, folder: Path) -> None:
+def test_configuration_determines_the_kind_of_model(tiny: Tiny, folder: Path) -> None:
     assert isinstance(load_model(f"hf:{tiny('bert')}"), MaskedModel)
     assert isinstance(load_model(f"hf:{tiny('gpt2')}"), CausalModel)
     config = transformers.BertConfig(vocab_size=120, is_decoder=True, **SMALL)
@@ -138,7 +138,7 @@ def test_max_tokens_of_a_network_with_alibi_positions(tmp_path: Path) -> None:
     )
 
 
-def test_a_checkpoint_without_a_trained_head_is_refused(folder: Path) -> None:
+def test_checkpoints_without_a_trained_head_are_rejected(folder: Path) -> None:
     config = transformers.BertConfig(vocab_size=120, **SMALL)
     save_network(transformers.BertModel(config), folder)
     message = _refusal(f"hf:{folder}")
@@ -149,7 +149,7 @@ def test_a_checkpoint_without_a_trained_head_is_refused(folder: Path) -> None:
     )
 
 
-def test_the_discriminator_of_electra_is_refused(folder: Path) -> None:
+def test_electra_discriminator_is_rejected(folder: Path) -> None:
     config = transformers.ElectraConfig(vocab_size=120, embedding_size=16, **SMALL)
     save_network(transformers.ElectraForPreTraining(config), folder)
     assert _refusal(f"hf:{folder}") == (
@@ -159,7 +159,7 @@ def test_the_discriminator_of_electra_is_refused(folder: Path) -> None:
     )
 
 
-def test_a_model_of_another_kind_is_refused(folder: Path) -> None:
+def test_models_of_unsupported_types_are_rejected(folder: Path) -> None:
     config = transformers.ViTConfig(
         image_size=8, patch_size=4, hidden_size=8, num_hidden_layers=1, num_attention_heads=1
     )
@@ -194,7 +194,9 @@ def test_locations_without_a_checkpoint_are_refused(
     assert "\n" not in message
 
 
-def test_gguf_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_for_gguf_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "small.gguf"
     file.write_bytes(b"GGUF")
     for name in ("accelerate", "gguf"):
@@ -209,7 +211,7 @@ def test_gguf_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         )
 
 
-def test_a_tokenizer_without_a_mask_is_refused(tiny: Tiny, tmp_path: Path) -> None:
+def test_tokenizers_without_a_mask_token_are_rejected(tiny: Tiny, tmp_path: Path) -> None:
     shutil.copytree(tiny("bert"), tmp_path, dirs_exist_ok=True)
     for file in tmp_path.glob("token*"):
         file.unlink()
@@ -253,7 +255,7 @@ def test_fingerprint_depends_on_the_configuration(tiny: Tiny, tmp_path: Path) ->
     assert load_model(f"hf:{folder}?metric=pll").fingerprint != first
 
 
-def test_a_changed_file_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_file_is_reloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "model.gguf"
     spec = ModelSpec("hf", str(file))
 
@@ -269,7 +271,7 @@ def test_a_changed_file_is_loaded_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert load_checkpoint(spec).network == b"another"
 
 
-def test_a_token_over_two_words_is_refused(tmp_path: Path) -> None:
+def test_tokens_spanning_two_words_are_rejected(tmp_path: Path) -> None:
     import tokenizers
 
     from contstim.errors import InputError
@@ -305,7 +307,7 @@ def test_a_token_over_two_words_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
-def test_damaged_files_are_refused(tiny: Tiny, tmp_path: Path, file: str) -> None:
+def test_damaged_files_are_rejected(tiny: Tiny, tmp_path: Path, file: str) -> None:
     shutil.copytree(tiny("bert"), tmp_path, dirs_exist_ok=True)
     content = (tmp_path / file).read_bytes()
     (tmp_path / file).write_bytes(content[: len(content) // 2])
@@ -314,7 +316,7 @@ def test_damaged_files_are_refused(tiny: Tiny, tmp_path: Path, file: str) -> Non
     assert "\n" not in message
 
 
-def test_a_tokenizer_of_another_model_is_refused(tiny: Tiny, folder: Path) -> None:
+def test_tokenizers_of_another_model_are_rejected(tiny: Tiny, folder: Path) -> None:
     config = transformers.BertConfig(vocab_size=50, **SMALL)
     save_network(transformers.BertForMaskedLM(config), folder)
     n = len(transformers.AutoTokenizer.from_pretrained(folder))
@@ -390,7 +392,7 @@ def test_networks_without_selector_equal_transformers(
         ),
     ],
 )
-def test_networks_that_cannot_be_computed_are_refused(
+def test_networks_that_fail_a_forward_pass_are_rejected(
     tmp_path: Path, tokens: str, name: str, more: dict[str, Any], reason: str
 ) -> None:
     tokenizer = save_tokenizer(tokens, tmp_path)

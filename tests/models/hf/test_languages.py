@@ -84,7 +84,7 @@ def test_tokens_are_assigned_to_words_without_spaces(unspaced: Language, tmp_pat
 
 
 @pytest.mark.parametrize("reduction", ["", "&reduction=mean"])
-def test_a_tokenizer_that_cannot_be_aligned_is_refused_by_name(
+def test_tokens_spanning_two_words_are_rejected(
     unspaced: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reduction: str
 ) -> None:
     spec = merged(tmp_path / "m")
@@ -100,7 +100,9 @@ def test_a_tokenizer_that_cannot_be_aligned_is_refused_by_name(
     assert not asked
 
 
-def test_candidates_are_scored_in_whole_sentences(unspaced: Language, tmp_path: Path) -> None:
+def test_replacements_equal_sentence_scores_without_spaces(
+    unspaced: Language, tmp_path: Path
+) -> None:
     spec = by_characters(tmp_path / "c")
     model = load_model(f"{spec}?language=xx")
     words = Vocabulary.from_words(WORDS, rules=WordRules(language=unspaced))

@@ -170,7 +170,7 @@ def test_punctuation_is_scored_or_context(tiny: Tiny) -> None:
     check_model(context, SHORT, words=["dog", "unhappy", "saw"])
 
 
-def test_marks_inside_a_sentence_are_scored(tiny: Tiny) -> None:
+def test_punctuation_inside_a_sentence_is_scored(tiny: Tiny) -> None:
     context = load_model(f"hf:{tiny('bert')}?punctuation=context")
     assert [len(p.tokens) for p in context.score_tokens(["ran, dog !", "a dog ran, !"])] == [4, 5]
 
@@ -186,7 +186,7 @@ def test_padding_side_of_the_tokenizer_is_irrelevant(tiny: Tiny, tmp_path: Path)
     np.testing.assert_array_equal(scores[0], scores[1])
 
 
-def test_batches_of_any_size_give_the_same_scores(tiny: Tiny) -> None:
+def test_scores_do_not_depend_on_batch_size(tiny: Tiny) -> None:
     wide = load_model(f"hf:{tiny('bert')}?metric=permutation")
     narrow = load_model(f"hf:{tiny('bert')}?metric=permutation&batch_tokens=1")
     np.testing.assert_allclose(wide.score(SHORT), narrow.score(SHORT), atol=1e-5)
@@ -230,7 +230,7 @@ def test_each_masked_input_is_computed_once(tiny: Tiny, monkeypatch: pytest.Monk
     assert len(rows) == 31 + 16 * 2
 
 
-def test_an_estimate_carries_its_standard_error(tiny: Tiny) -> None:
+def test_sampled_scores_have_a_standard_error(tiny: Tiny) -> None:
     exact = load_model(f"hf:{tiny('bert')}?metric=permutation")
     sampled = load_model(f"hf:{tiny('bert')}?metric=permutation&exact=1&orders=40")
     totals = sampled.score_with_counts(SHORT)
@@ -243,7 +243,7 @@ def test_an_estimate_carries_its_standard_error(tiny: Tiny) -> None:
     check_model(sampled, SHORT, words=["dog", "unhappy", "saw"])
 
 
-def test_replacements_bound_and_estimate(tiny: Tiny) -> None:
+def test_replacement_bounds_and_estimates(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('bert')}?metric=permutation")
     sentence = Sentence.parse("the old dog saw us")
     words = WordList.from_words(["dog", "cat", "man", "unhappy", "ran", "dogs"])
@@ -297,7 +297,7 @@ def _message(error: type[Exception], spec: str, sentences: list[str]) -> str:
     return str(caught.value)
 
 
-def test_sentences_that_cannot_be_scored_are_named(tiny: Tiny) -> None:
+def test_unscorable_sentences_are_reported(tiny: Tiny) -> None:
     spec = f"hf:{tiny('bert')}"
     assert _message(UnknownWordError, spec, ["the dog saw ☃ us"]) == (
         f"{spec} does not know '☃' in 'the dog saw ☃ us'; leave the sentence out, or ask for "
@@ -339,7 +339,7 @@ def test_position_embeddings_limit_the_sentence_length(tiny: Tiny) -> None:
         ("prefix=none", "unknown option 'prefix' in '{}'; choose one of 'batch_tokens', 'code', 'device', 'dtype', 'exact', 'first', 'language', 'metric', 'orders', 'punctuation', 'restricted', 'revision', 'seed', 'unknown'"),  # noqa: E501 - one whole message
     ],
 )  # fmt: skip
-def test_bad_options_are_named(tiny: Tiny, options: str, message: str) -> None:
+def test_invalid_options_are_reported(tiny: Tiny, options: str, message: str) -> None:
     spec = f"hf:{tiny('bert')}?{options}"
     assert refusal(spec) == message.format(spec)
 

@@ -69,7 +69,7 @@ def test_exact_plan_equals_the_mean_over_all_orders(word_lengths: tuple[int, ...
     assert plan.stderr(_values(plan)) == 0
 
 
-def test_eight_words_take_255_rows() -> None:
+def test_exact_plan_of_eight_words_has_255_rows() -> None:
     plan = create_masking_plan((1,) * 8, _options())
     assert plan.masks.shape == (255, 8)
     assert len({m.tobytes() for m in plan.masks}) == 255
@@ -130,7 +130,7 @@ def test_standard_error_decreases_with_the_root_of_orders() -> None:
     assert means[1] / means[2] == pytest.approx(2, rel=0.12)
 
 
-def test_an_estimate_computes_no_row_twice() -> None:
+def test_sampled_plan_has_no_duplicate_rows() -> None:
     plan = create_masking_plan((1,) * 12, _options(orders=100))
     assert plan.n_pairs == 50
     assert len({m.tobytes() for m in plan.masks}) == len(plan.masks) < 12 * 100
@@ -156,7 +156,7 @@ def test_plans_with_too_many_rows_are_sampled() -> None:
     assert plan.n_pairs == 2
 
 
-def test_each_order_comes_with_its_reverse() -> None:
+def test_sampled_orders_are_paired_with_their_reverse() -> None:
     plan = create_masking_plan((1,) * 12, _options())
     revealed = 12 - plan.masks.sum(axis=1)[plan.rows]
     # How much is revealed before a word, and in the reverse order: 11 words together, always.

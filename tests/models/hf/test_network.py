@@ -49,7 +49,7 @@ def test_logits_are_computed_at_read_positions_only(tiny: Tiny, name: str) -> No
     assert len(inputs) > 1
 
 
-def test_the_first_forward_pass_has_an_attention_mask(tiny: Tiny) -> None:
+def test_first_forward_pass_has_an_attention_mask(tiny: Tiny) -> None:
     network: Any = AutoModelForCausalLM.from_pretrained(tiny("gpt2"))
     given: list[dict[str, Any]] = []
     network.register_forward_pre_hook(lambda *args: given.append(args[2]), with_kwargs=True)
@@ -81,7 +81,7 @@ def test_padding_side_of_a_causal_tokenizer_is_irrelevant(tiny: Tiny, tmp_path: 
     np.testing.assert_array_equal(scores[0], plain.score(SENTENCES))
 
 
-def test_scoring_leaves_the_network_as_it_was(tiny: Tiny) -> None:
+def test_scoring_does_not_modify_the_network(tiny: Tiny) -> None:
     model = load_model(f"hf:{tiny('gpt2')}")
     model.score(SENTENCES)
     ids = torch.tensor([[1, 2, 3, 4]])

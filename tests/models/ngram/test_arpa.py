@@ -23,7 +23,7 @@ def assert_same(one: NgramTable | None, other: NgramTable, atol: float) -> None:
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
-def test_round_trip(tmp_path: Path, order: int, name: str) -> None:
+def test_arpa_round_trip(tmp_path: Path, order: int, name: str) -> None:
     table = random_table(order, seed=order)
     write_arpa(table, tmp_path / name)
     assert_same(read_arpa(tmp_path / name), table, 6e-8)
@@ -37,7 +37,7 @@ def test_round_trip(tmp_path: Path, order: int, name: str) -> None:
         assert again.read_bytes()[4:8] == bytes(4)  # the time of writing
 
 
-def test_a_byte_order_mark_is_no_part_of_a_model(tmp_path: Path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     path = write_random(tmp_path / "m.arpa", 2, seed=0)
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert_same(read_arpa(path), random_table(2, seed=0), 6e-8)
@@ -52,7 +52,7 @@ def test_small_blocks_give_the_same_table(tmp_path: Path, monkeypatch: pytest.Mo
     assert read_unigrams(path)[1] == random_table(4, seed=0).words
 
 
-def test_layouts_of_other_tools(tmp_path: Path) -> None:
+def test_arpa_files_of_other_tools_are_read(tmp_path: Path) -> None:
     # Blank lines, CRLF, spaces for tabs, exponents, unsorted n-grams, and no back-off where none
     # is needed, as various tools write them. Words longer than eight bytes and beyond ASCII.
     path = tmp_path / "m.arpa"
@@ -73,7 +73,7 @@ def test_layouts_of_other_tools(tmp_path: Path) -> None:
     assert second.log_probs.tolist() == [-2, -0.25, -0.5]
 
 
-def test_missing_shorter_ngrams_are_noticed(tmp_path: Path) -> None:
+def test_missing_shorter_ngrams_are_detected(tmp_path: Path) -> None:
     lines = write_random(tmp_path / "m.arpa", 3, seed=0).read_text().split("\n")
     at = lines.index("\\2-grams:") + 2
     del lines[at]
@@ -118,7 +118,7 @@ def test_damaged_files_are_refused(tmp_path: Path, old: str, new: str, message: 
         read_arpa(path)
 
 
-def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
+def test_unreadable_and_unwritable_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="No such file"):
         read_arpa(tmp_path / "none.arpa")
     (tmp_path / "zip.gz").write_bytes(gzip.compress(b"\\data\\\n")[:12])

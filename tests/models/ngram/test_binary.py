@@ -37,7 +37,7 @@ def binary(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("end", ["scored", "none"])
-def test_scores_as_the_arpa_file_does(binary: Path, tmp_path: Path, end: str) -> None:
+def test_binary_scores_equal_the_arpa_file(binary: Path, tmp_path: Path, end: str) -> None:
     text = write(tmp_path / "t.txt", LMPLZ_TEXT)
     train_ngram(text, tmp_path / "m.arpa", order=3, fallback=(0.5, 1, 1.5))
     options = {"unknown": "unk", "end": end}
@@ -50,7 +50,7 @@ def test_scores_as_the_arpa_file_does(binary: Path, tmp_path: Path, end: str) ->
         check_replacements(trie, Sentence.parse("the cat saw yaks"), position, words)
 
 
-def test_keeps_the_contract(binary: Path) -> None:
+def test_binary_passes_check_model(binary: Path) -> None:
     model = load(binary)
     assert len(check_model(model, LMPLZ_TEXT, WORDS)) == 5
     for word in ("zebra", "<s>", "</s>", "<unk>", "the\0"):
@@ -60,7 +60,7 @@ def test_keeps_the_contract(binary: Path) -> None:
     assert not model.in_vocabulary(["\ud800"])[0]
 
 
-def test_an_unknown_class_is_noticed(binary: Path, tmp_path: Path) -> None:
+def test_unknown_class_is_detected(binary: Path, tmp_path: Path) -> None:
     text = write(tmp_path / "t.txt", LMPLZ_TEXT)
     closed = NgramVocabulary(closed=True)
     train_ngram(text, tmp_path / "m.arpa", vocabulary=closed, fallback=(0.5, 1, 1.5))

@@ -19,14 +19,14 @@ def model(request: pytest.FixtureRequest) -> NgramModel:
     return loaded
 
 
-def test_goes_by_its_name(model: NgramModel) -> None:
+def test_bundled_ngrams_have_canonical_specs(model: NgramModel) -> None:
     assert model.spec in NAMES
     assert model.order == NAMES.index(model.spec) + 2
     assert model.event.punctuation == "split"
     assert model.in_vocabulary(["the", "Every", ",", "qzxq"]).tolist() == [True, True, True, False]
 
 
-def test_sums_to_one(model: NgramModel) -> None:
+def test_probabilities_of_bundled_ngrams_sum_to_one(model: NgramModel) -> None:
     assert model._scorer is not None
     table = model._scorer.table
     start = table.ids["<s>"]
@@ -45,7 +45,7 @@ def test_sums_to_one(model: NgramModel) -> None:
         np.testing.assert_allclose(mass, 1, atol=1e-4)
 
 
-def test_prefers_the_natural_order_of_words(model: NgramModel) -> None:
+def test_natural_sentences_score_higher_than_shuffled_ones(model: NgramModel) -> None:
     rng = np.random.default_rng(0)
     natural = [s for s in pool() if model.in_vocabulary(s.split()).all() and s[-1] in ".!?"][:500]
     shuffled = []

@@ -50,7 +50,9 @@ def test_score_is_the_chain_rule_with_back_off(tmp_path: Path, order: int, end: 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("entropy", [0.0, 1e-3])
-def test_mass_of_all_strings(tmp_path: Path, order: int, entropy: float) -> None:
+def test_probabilities_of_all_strings_sum_to_one(
+    tmp_path: Path, order: int, entropy: float
+) -> None:
     path = tmp_path / "m.arpa"
     text = write(tmp_path / "text.txt", sentences())
     train_ngram(text, path, order=order, entropy=entropy, fallback=FALLBACK)
@@ -60,13 +62,13 @@ def test_mass_of_all_strings(tmp_path: Path, order: int, entropy: float) -> None
     check_normalisation(closed, opened, words, length=3)
 
 
-def test_keeps_the_contract(tmp_path: Path) -> None:
+def test_ngram_model_passes_check_model(tmp_path: Path) -> None:
     model = load(write_random(tmp_path / "m.arpa", 3, seed=1))
     assert len(check_model(model, SENTENCES, WORDS)) == 5
     assert "error" in str(model.event)
 
 
-def test_agrees_with_kenlm(tmp_path: Path) -> None:
+def test_scores_equal_kenlm(tmp_path: Path) -> None:
     path = tmp_path / "m.arpa"
     train_ngram(write(tmp_path / "t.txt", sentences(400, 300, 3)), path, order=4, fallback=FALLBACK)
     lines = sentences(200, 300, 9)
@@ -75,7 +77,7 @@ def test_agrees_with_kenlm(tmp_path: Path) -> None:
     np.testing.assert_allclose(load(path, unknown="unk").score(lines), expected, atol=1e-4)
 
 
-def test_units_words_and_totals(tmp_path: Path) -> None:
+def test_tokens_words_and_counts_of_a_sentence(tmp_path: Path) -> None:
     model = load(write_random(tmp_path / "m.arpa", 3, seed=1), punctuation="drop", case="lower")
     sentence = '"A bee," -- Dog!'
     part = model.score_tokens([sentence])[0]
@@ -93,7 +95,7 @@ def test_units_words_and_totals(tmp_path: Path) -> None:
     assert opened.score_tokens([sentence])[0].tokens == ("A", "bee", "Dog")
 
 
-def test_unknown_words(tmp_path: Path) -> None:
+def test_unknown_words_are_rejected_or_scored_as_unk(tmp_path: Path) -> None:
     path = write_random(tmp_path / "m.arpa", 3, seed=1)
     model = load(path)
     for word in ("zebra", START, END, UNKNOWN, "Dog"):
@@ -113,7 +115,7 @@ def test_unknown_words(tmp_path: Path) -> None:
         load(bare, unknown="unk")
 
 
-def test_refuses_sentences_without_words(tmp_path: Path) -> None:
+def test_sentences_without_words_are_rejected(tmp_path: Path) -> None:
     model = load(write_random(tmp_path / "m.arpa", 2, seed=1), punctuation="drop")
     with pytest.raises(InputError, match="sentence 2 is empty"):
         model.score(["a", " "])
@@ -136,7 +138,7 @@ def test_spec_round_trips(tmp_path: Path) -> None:
         load(path, ends="none")
 
 
-def test_changed_file_is_noticed(tmp_path: Path) -> None:
+def test_changed_file_is_detected(tmp_path: Path) -> None:
     path = write_random(tmp_path / "m.arpa", 2, seed=1)
     model, sentence = load(path), Sentence.parse("a bee cat")
     write_random(path, 2, seed=2)
@@ -163,7 +165,7 @@ def test_truncated_files_do_not_load(tmp_path: Path, name: str) -> None:
         assert "\n" not in str(raised.value)
 
 
-def test_foreign_files_do_not_load_and_print_nothing(tmp_path: Path) -> None:
+def test_files_of_other_formats_are_rejected_quietly(tmp_path: Path) -> None:
     magic = b"mmap lm http://kheafield.com/code format version 5\n\0"
     files = {
         "text": b"hello\n" * 50,
@@ -196,7 +198,7 @@ def test_foreign_files_do_not_load_and_print_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("end", ["scored", "none"])
 @pytest.mark.parametrize("unknown", ["error", "unk"])
-def test_replacements_equal_scores_afresh(
+def test_replacement_scores_equal_scores_of_whole_sentences(
     tmp_path: Path, order: int, end: str, unknown: str
 ) -> None:
     rng = np.random.default_rng(order)
@@ -223,7 +225,7 @@ def check_replacements(
     np.testing.assert_array_equal(found.score(index), found.upper_bounds[index])
 
 
-def test_replacements_without_arrays_are_the_same(
+def test_replacements_without_arrays_are_equal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_random(tmp_path / "m.arpa", 3, seed=4)
@@ -264,7 +266,7 @@ def test_replacements_of_files_that_lack_shorter_ngrams(tmp_path: Path) -> None:
         check_replacements(model, Sentence.parse("dog a cat bee"), position, WordList(tuple(WORDS)))
 
 
-def test_candidates_carry_the_punctuation_around_them(tmp_path: Path) -> None:
+def test_candidates_keep_adjacent_punctuation(tmp_path: Path) -> None:
     text = write(tmp_path / "t.txt", [line + " ." for line in sentences()])
     train_ngram(text, tmp_path / "m.arpa", order=3, fallback=FALLBACK)
     model = load(tmp_path / "m.arpa", punctuation="split")

@@ -75,7 +75,7 @@ def oracle(network, tokens, end=True):
 
 
 @pytest.mark.parametrize(("cell", "tied"), KINDS)
-def test_terms_are_those_of_a_plain_numpy_network(load, cell, tied):
+def test_token_scores_equal_a_numpy_network(load, cell, tied):
     network = make_network(cell, tied)
     for query, end in (("", True), ("?end=none", False)):
         parts = load(network, query).score_tokens(SENTENCES)
@@ -167,7 +167,7 @@ def test_number_of_multiply_adds(cell, n_gates, tied, output):
 
 @pytest.mark.parametrize("query", ["", "?end=none", "?punctuation=split", "?punctuation=drop"])
 @pytest.mark.parametrize("cell", ["rnn", "lstm"])
-def test_replacements_equal_the_sentences_scored_afresh(load, cell, query):
+def test_replacement_scores_equal_scores_of_whole_sentences(load, cell, query):
     model = load(make_network(cell), query)
     candidates = WordList.from_words(["dog", "cat", "saw", "a", "the", "ran"])
     for text in ("The dog saw a cat", "the cat ran the dog saw"):
@@ -222,7 +222,7 @@ def test_unknown_word_is_an_error_unless_unk_is_set(load):
     assert term == pytest.approx(log_probs[tokens.index("<unk>")], abs=1e-5)
 
 
-def test_the_event_says_what_is_scored(load):
+def test_event_describes_units_start_and_end(load):
     network = make_network("rnn")
     event = load(network).event
     assert (event.units, event.start, event.end) == ("words", "<s>", "</s>")
@@ -242,7 +242,7 @@ def test_scores_vary_within_the_batch_tolerance():
     assert np.abs(model.score(sentences) - alone).max() <= model.batch_tolerance == 1e-4
 
 
-def test_the_spec_is_canonical_and_loads_an_equal_model(load):
+def test_canonical_spec_loads_an_equal_model(load):
     model = load(make_network("lstm"), "?unknown=unk&case=keep&device=cpu")
     assert model.spec.endswith("lstm.safetensors?unknown=unk")
     again = load_model(model.spec)
@@ -251,7 +251,7 @@ def test_the_spec_is_canonical_and_loads_an_equal_model(load):
     assert again.score(SENTENCES).tolist() == model.score(SENTENCES).tolist()
 
 
-def test_bad_options_and_inputs_are_refused(load):
+def test_invalid_options_and_inputs_are_rejected(load):
     network = make_network("lstm")
     model = load(network)
     path = model.spec.removeprefix("lstm:")
