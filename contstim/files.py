@@ -255,9 +255,9 @@ class LockHolder(NamedTuple):
 
 
 def find_lock_holder(path: Path) -> LockHolder | None:
-    """Return the process that holds a lock; None if there is none, or if the process has died.
+    """Return the process that holds a lock; None if no living process holds it.
 
-    A dead process is recognised only if it ran on this machine.
+    The death of a process is noticed only if the process ran on this machine.
 
     Parameters
     ----------

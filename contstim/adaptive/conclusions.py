@@ -364,7 +364,7 @@ def _draw_conclusion(
     is_candidate = np.ones(len(models), dtype=np.bool_)
     is_candidate[second[low > 0]] = False
     is_candidate[first[high < 0]] = False
-    candidates = tuple(name for name, is_best in zip(models, is_candidate, strict=True) if is_best)
+    candidates = tuple(models[index] for index in np.flatnonzero(is_candidate))
 
     differs = (low > 0) | (high < 0)
     involves_candidate = is_candidate[first] | is_candidate[second]

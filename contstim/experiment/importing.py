@@ -287,7 +287,7 @@ def _store_session(
     # Create the session, or complete it with details from another file.
     faults: list[str] = []
     if row is None or row["source"] == "import":
-        faults += _store_details(connection, study, session, log, times)
+        faults += _store_session_start(connection, study, session, log, times)
         row = sessions.find_session(connection, session)
 
     # Store the answers that arrived in time, then late ones, then events.
@@ -317,7 +317,7 @@ def _store_session(
     return [*faults, *(reason for _, reason in rejected)]
 
 
-def _store_details(
+def _store_session_start(
     connection: sqlite3.Connection,
     study: Study,
     session: str,
@@ -326,7 +326,7 @@ def _store_details(
 ) -> list[str]:
     """Store when an imported session started, its consent, and the participant's id.
 
-    If the database does not contain the session, it is added. Otherwise, only missing details are
+    If the database does not contain the session, it is added. Otherwise, only missing values are
     filled in.
 
     Parameters
