@@ -175,8 +175,8 @@ def write_export(
     folder
         Folder to write; files with the same names are replaced.
     include_incomplete
-        Whether choices, answers and words include participants who did not answer every trial. The
-        data set always includes them.
+        Whether choices, answers and words include participants who left trials unanswered. The data
+        set always includes them.
 
     Raises
     ------

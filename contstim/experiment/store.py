@@ -344,7 +344,7 @@ class Store:
             )
             if outcome == "screened_out":
                 sessions.release_assignment(connection, session, outcome, now)
-        # Only a browser that began or ended the session receives the completion code.
+        # Only a browser that began (`own`) or ended the session receives the completion code.
         has_ended_session = finished_by == digest(token)
         link = self._make_link(outcome, row["own"] or has_ended_session)
         return {"complete": outcome == "complete", "outcome": outcome, **link}

@@ -328,7 +328,7 @@ class PooledSynthesisJob(SynthesisJob):
         batch_tolerance = dict[str, float]()
         for result in self._read_sampled(self._finished_sample_tasks):
             batch_tolerance |= result["batch_tolerance"]
-        # Drop the sentences that a model could not score.
+        # Drop the sentences that lack a score under at least one model.
         candidates = [
             sentence
             for sentence in self.candidates

@@ -178,7 +178,7 @@ class SynthesisJob:
 
         1. If a synthetic sentence should be improbable under several models, compute the standard
            deviations of their scores, which give the scores the same scale.
-        2. Drop the natural sentences that a model could not score.
+        2. Drop the natural sentences that lack a score under at least one model of their problems.
         3. Check that the remaining natural sentences satisfy the constraints, if the searches start
            from them.
 
@@ -200,7 +200,7 @@ class SynthesisJob:
             values = [scores[s] for s in self._standardisation_sample if s in scores]
             self._standard_deviations[spec] = standard_deviation(spec, values)
 
-        # Keep the natural sentences that all models of their problems could score.
+        # Keep the natural sentences that have a score under all models of their problems.
         starts_at_natural = self.options.parsed_strategy.starts_at_natural
         scored_sentences: dict[Problems, list[str]] = {}
         for problems, sentences in self.sentences_by_problems.items():
@@ -368,10 +368,10 @@ class SynthesisJob:
         limit = WordShareLimit(natural, n_per_natural, options.max_word_share, self.run.vocabulary)
         exclusions, has_errors = ExcludedWords(), False
         while True:
-            numbers, words = limit.next_batch()
-            if not numbers:
+            indices, words = limit.next_batch()
+            if not indices:
                 break
-            sentences = [natural[number] for number in numbers]
+            sentences = [natural[index] for index in indices]
             excluded_words = tuple(sorted(words))
             exclusions |= dict.fromkeys(sentences, excluded_words)
             synthetic = []

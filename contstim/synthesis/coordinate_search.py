@@ -42,8 +42,8 @@ class _PositionScores:
     words
         Words that may be used at the position.
     is_allowed
-        Whether each word occurs at no other position of the sentence, shape (V,). Repeatable words
-        are always allowed.
+        Whether each word may be used, shape (V,). Words that occur at another position of the
+        sentence may not, unless they are repeatable.
     replacements
         Mapping from model name to estimates and upper bounds of the score that the sentence would
         have with each word.
