@@ -387,7 +387,8 @@ def _acquire_lock(lease: SoftFileLease, path: Path, resource: str, *, wait: bool
 
 def _read_holder(path: Path) -> LockHolder | None:
     """Return the process that holds a lock, or None if the lock is free."""
-    # The object only reads the process from the lock file; it does not acquire the lock.
+    # A lease is a lock that the process holding it (`owner`) must renew regularly. This object only
+    # reads the lock file, because it does not call `acquire`.
     process = _create_lease(path).owner
     if process is None:
         return None

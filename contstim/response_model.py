@@ -245,28 +245,30 @@ def _tabulate_evidence_bounds(
     )
     probabilities = response_model.probabilities(preferences)
     logits = np.log(probabilities) - np.log1p(-probabilities)
-    # Expected log Bayes factor of each combination of preferences, (p_i - p_j)(l_i - l_j) / 2.
+    # Expected log Bayes factor of each combination of preferences of two models i and j,
+    # (p_i - p_j) (logit p_i - logit p_j) / 2.
     factors = (
         np.subtract.outer(probabilities, probabilities) * np.subtract.outer(logits, logits) / 2
     )
 
-    # G(t) is the largest value of these factors for preferences that differ by at most t.
-    # Tabulate G at differences of 0, 1, ... grid steps. Since G increases, values that are shifted
-    # by three grid steps are upper bounds between the grid points as well.
+    # G(t): the largest factor of two preferences whose difference is t = 0, 1, ... grid steps. To
+    # cover preferences between grid points, use the value three steps further, which is larger.
     max_factors = np.array([factors.diagonal(n_steps).max() for n_steps in range(_N_POINTS)])
     max_factors = max_factors[np.minimum(np.arange(_N_POINTS) + 3, _N_POINTS - 1)]
+    max_factor = float(max_factors[-1])
 
-    # C is a convex upper bound of G, with slopes that never decrease. Extend it until it reaches
-    # 2 c, where k(x) = c.
-    slopes = np.maximum.accumulate(np.diff(max_factors, append=max_factors[-1]))
+    # C(t): a convex function that is nowhere below G, because its slope is the maximum of all
+    # slopes of G up to t. The bound min(C(2 x) / 2, max_factor) is constant where C is above
+    # 2 max_factor, so continue C with its last slope up to this value.
+    slopes = np.maximum.accumulate(np.diff(max_factors, append=max_factor))
     convex = np.concatenate([max_factors[:1], max_factors[0] + np.cumsum(slopes)])
-    missing = 2 * max_factors[-1] - convex[-1]
+    missing = 2 * max_factor - convex[-1]
     if missing > 0:
         n_steps = int(np.ceil(missing / slopes[-1]))
         convex = np.append(convex, convex[-1] + slopes[-1] * np.arange(1, n_steps + 1))
+    # C is tabulated at t = 2 x, so the distance of the values x is half a grid step.
     grid_step = preferences[1] - preferences[0]
-    # Return the grid of x = t / 2, the bounds C(2 x) / 2 on it, and the maximum c of G.
-    return np.arange(len(convex)) * grid_step / 2, convex / 2, float(max_factors[-1])
+    return np.arange(len(convex)) * grid_step / 2, convex / 2, max_factor
 
 
 def log_prob_std(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:

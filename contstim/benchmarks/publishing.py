@@ -15,7 +15,7 @@ from contstim.errors import InputError, NoDataError
 from contstim.evaluation.choices import HumanData, RawChoices, prepare_choices
 from contstim.evaluation.evaluate import evaluate
 from contstim.evaluation.importers import read_choices
-from contstim.evaluation.scores import ScoreSource, find_unscored_catch, score_table
+from contstim.evaluation.scores import ScoreSource, find_unscored_catch_trials, score_table
 from contstim.experiment.exporting import COLUMN_DESCRIPTIONS, Column, format_dataset_description
 from contstim.experiment.study import read_study
 from contstim.experiment.study_data import read_study_data
@@ -284,7 +284,7 @@ def _tabulate_scores(
     labels
         Labels that replace withheld sentences.
     """
-    scored = choices[~find_unscored_catch(choices, source)]
+    scored = choices[~find_unscored_catch_trials(choices, source)]
     texts = scored[["sentence_1", "sentence_2"]].to_numpy().ravel().tolist()
     wide = score_table(source, texts)
     long = wide.rename_axis("sentence").reset_index().melt("sentence", var_name="model")

@@ -260,7 +260,7 @@ def evaluate_choices(
         human = exclusion.exclude_unknown_words(human, strict_models)
         to_score = human.choices
         if table is not None:
-            to_score = to_score[~score_tables.find_unscored_catch(to_score, table)]
+            to_score = to_score[~score_tables.find_unscored_catch_trials(to_score, table)]
         model_scores = score_tables.model_scores(models, to_score)
         table = model_scores if table is None else score_tables.join_scores(table, model_scores)
     result = evaluate(human, table, preset, plan=plan, **changes)

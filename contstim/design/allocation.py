@@ -36,14 +36,14 @@ class TrialCells:
     ----------
     cells : (n,) array
         Number of the cell to which each of n trials belongs, from 0.
-    members
+    sentences
         Sentences of each trial.
     n_groups
         Number of groups of participants. The number of trials of each cell is a multiple of it.
     """
 
     cells: IntArray
-    members: Sequence[tuple[str, ...]]
+    sentences: Sequence[tuple[str, ...]]
     n_groups: int
 
     def group_trials_by_cell(self) -> list[IntArray]:
@@ -56,33 +56,33 @@ class TrialCells:
 class _RepeatCounter:
     """Counter of the sentences, or words, that a group of participants sees repeatedly.
 
-    A *key* is a sentence or word that should not be repeated within a group. The counts are updated
-    when two trials exchange their groups, which is faster than counting again.
+    The counts are updated when two trials exchange their groups, which is faster than counting
+    again.
 
     Parameters
     ----------
-    keys
-        Keys of each trial.
+    texts
+        Sentences (or words) of each trial that no group should see twice.
     groups : (n,) array
         Group of each trial.
     """
 
-    def __init__(self, keys: Sequence[frozenset[Hashable]], groups: IntArray) -> None:
-        self.keys = keys
-        # For each group, how often it sees each key (sentence or word).
+    def __init__(self, texts: Sequence[frozenset[Hashable]], groups: IntArray) -> None:
+        self.texts = texts
+        # For each group, how often it sees each sentence (or word).
         self.counts: defaultdict[int, Counter[Hashable]] = defaultdict(Counter)
         for trial, group in enumerate(groups.tolist()):
-            self.counts[group].update(keys[trial])
+            self.counts[group].update(texts[trial])
 
     @property
     def n_repeats(self) -> int:
-        """Number of repeats, where a key that a group sees n times counts as n - 1 repeats."""
+        """Number of repeats, where a text that a group sees n times counts n - 1."""
         return sum(n - 1 for counts in self.counts.values() for n in counts.values() if n > 1)
 
     def has_repeat(self, trial: int, group: int) -> bool:
-        """Return whether a trial of `group` contains a key that the group sees more than once."""
+        """Return whether a trial of `group` contains a text that the group sees more than once."""
         counts = self.counts[group]
-        return any(counts[key] > 1 for key in self.keys[trial])
+        return any(counts[text] > 1 for text in self.texts[trial])
 
     def score_exchange(self, trial: int, other_trial: int, group: int, other_group: int) -> int:
         """Compute the change in the number of repeats if two trials exchanged their groups.
@@ -96,16 +96,23 @@ class _RepeatCounter:
             Indices of the two trials.
         group, other_group
             Present groups of `trial` and of `other_trial`.
+
+        Returns
+        -------
+        int
+            Number of repeats after the exchange minus their number before it. Negative if the
+            exchange removes repeats.
         """
         counts, other_counts = self.counts[group], self.counts[other_group]
-        effect = 0
-        # A key adds a repeat to a group that has the key already. It removes a repeat from a group
-        # in which it occurs at least twice.
-        for key in self.keys[trial] - self.keys[other_trial]:
-            effect += (other_counts[key] >= 1) - (counts[key] >= 2)
-        for key in self.keys[other_trial] - self.keys[trial]:
-            effect += (counts[key] >= 1) - (other_counts[key] >= 2)
-        return effect
+        change = 0
+        # Each text (sentence or word) of `trial` moves from `group` to `other_group`. It is a new
+        # repeat if `other_group` sees it already. It was a repeat if `group` sees it twice or more.
+        for text in self.texts[trial] - self.texts[other_trial]:
+            change += (other_counts[text] >= 1) - (counts[text] >= 2)
+        # The texts of `other_trial` move in the opposite direction.
+        for text in self.texts[other_trial] - self.texts[trial]:
+            change += (counts[text] >= 1) - (other_counts[text] >= 2)
+        return change
 
     def exchange(self, trial: int, other_trial: int, group: int, other_group: int) -> None:
         """Update the counts of sentences (or words) in two groups that exchange a trial each.
@@ -117,12 +124,12 @@ class _RepeatCounter:
         group, other_group
             Groups of `trial` and of `other_trial` before the exchange.
         """
-        # A key is a sentence or word. Each group loses the keys of one trial and gains those of the
-        # other.
-        self.counts[group].subtract(self.keys[trial])
-        self.counts[group].update(self.keys[other_trial])
-        self.counts[other_group].subtract(self.keys[other_trial])
-        self.counts[other_group].update(self.keys[trial])
+        # Each group loses the texts (sentences or words) of one trial, and gains the texts of the
+        # other trial.
+        self.counts[group].subtract(self.texts[trial])
+        self.counts[group].update(self.texts[other_trial])
+        self.counts[other_group].subtract(self.texts[other_trial])
+        self.counts[other_group].update(self.texts[trial])
 
 
 def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> IntArray:
@@ -153,7 +160,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
     """
     _check_sentence_counts(trials)
     groups = start.copy()
-    counter = _RepeatCounter([frozenset(members) for members in trials.members], groups)
+    counter = _RepeatCounter([*map(frozenset, trials.sentences)], groups)
     trials_by_cell = trials.group_trials_by_cell()
     # The number of exchanges grows with the number of repeated sentences.
     for _ in range(200 + 20 * counter.n_repeats):
@@ -168,12 +175,13 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
         # Another trial with a repeated sentence may be chosen in the next iteration.
         if not exchangeable:
             continue
-        effects = np.array(
+        changes = np.array(
             [counter.score_exchange(trial, t, group, int(groups[t])) for t in exchangeable]
         )
-        # Exchanges without effect, and a few that add repeats, are made to leave local optima.
-        other = exchangeable[int(rng.choice(np.flatnonzero(effects == effects.min())))]
-        if effects.min() <= 0 or rng.random() < 0.05:
+        # Exchanges that do not change the number of repeats, and a few that increase it, are made
+        # to leave local optima.
+        other = exchangeable[int(rng.choice(np.flatnonzero(changes == changes.min())))]
+        if changes.min() <= 0 or rng.random() < 0.05:
             other_group = int(groups[other])
             counter.exchange(trial, other, group, other_group)
             groups[trial], groups[other] = other_group, group
@@ -214,7 +222,7 @@ def separate_words(
         Number of repeated words before and after the exchanges.
     """
     groups = groups.copy()
-    sentence_counter = _RepeatCounter([frozenset(members) for members in trials.members], groups)
+    sentence_counter = _RepeatCounter([*map(frozenset, trials.sentences)], groups)
     word_counter = _RepeatCounter(words, groups)
     n_before = n_after = word_counter.n_repeats
     trials_by_cell = trials.group_trials_by_cell()
@@ -253,12 +261,12 @@ def _check_sentence_counts(trials: TrialCells) -> None:
         groups.
     """
     counts: Counter[str] = Counter()
-    for members in trials.members:
-        if len(set(members)) < len(members):
+    for sentences in trials.sentences:
+        if len(set(sentences)) < len(sentences):
             raise InfeasibleError(
-                f"a trial would show the sentence {members[0]!r} against itself; leave it out"
+                f"a trial would show the sentence {sentences[0]!r} against itself; leave it out"
             )
-        counts.update(members)
+        counts.update(sentences)
     # The most frequent sentence needs as many groups as it has trials.
     sentence, n = counts.most_common(1)[0] if counts else ("", 0)
     if n > trials.n_groups:
@@ -272,10 +280,10 @@ def _check_sentence_counts(trials: TrialCells) -> None:
     # Three trials that compare three sentences with each other need three groups, although each
     # sentence occurs in only two of them.
     partners: defaultdict[str, set[str]] = defaultdict(set)
-    for first, second in trials.members:
+    for first, second in trials.sentences:
         partners[first].add(second)
         partners[second].add(first)
-    for first, second in trials.members:
+    for first, second in trials.sentences:
         # A third sentence that is compared with both sentences of this trial.
         common = sorted(partners[first] & partners[second])
         if common:
@@ -318,11 +326,10 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     n_trials, n_groups = len(trials.cells), trials.n_groups
     # Incidence matrix of sentences (rows) and trials (columns). Only sentences in several trials
     # can be repeated.
-    lengths = [len(members) for members in trials.members]
-    member_sentences = [sentence for members in trials.members for sentence in members]
-    sentences, codes = np.unique(member_sentences, return_inverse=True)
-    trial_numbers = np.repeat(np.arange(n_trials), lengths)
-    shows = csr_array((np.ones(len(member_sentences)), (codes, trial_numbers)))
+    shown_sentences = np.concatenate(trials.sentences)
+    sentences, codes = np.unique(shown_sentences, return_inverse=True)
+    trial_indices = np.repeat(np.arange(n_trials), [*map(len, trials.sentences)])
+    shows = csr_array((np.ones(len(shown_sentences)), (codes, trial_indices)))
     is_shared = np.bincount(codes) > 1
     sentences, shows = sentences[is_shared], shows[is_shared]
 
@@ -351,8 +358,7 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
         highest=np.repeat([1.0, np.inf], [n_x, n_e]),
         time_limit=_TIME_LIMIT,
     )
-    is_proven = solution.status == "optimal"
-    if solution.x is None or (not is_proven and solution.x[n_x:].sum() > 0.5):
+    if solution.x is None or (solution.status != "optimal" and solution.x[n_x:].sum() > 0.5):
         raise InfeasibleError(
             f"no allocation to {n_groups} groups that shows every participant each sentence once "
             f"was found in {_TIME_LIMIT:g} s; use more groups or fewer shared sentences"

@@ -95,7 +95,7 @@ def power_curve(
             data = simulator.draw(n, k, min(batch_size, n_simulations - start), rng)
             p, difference = _test_differences(data)
             q = np.apply_along_axis(benjamini_hochberg, 1, p)
-            batches.append((q, p, difference, _find_recovery(data, simulator.followed)))
+            batches.append((q, p, difference, _find_recovery(data, simulator.followed_model)))
         q, p, difference, recovery = map(np.concatenate, zip(*batches, strict=True))
         comparisons = [
             (n_groups, n, k, analysis, measure.name, model_1, model_2)
@@ -236,39 +236,43 @@ def required_sample_size(
     return needed, pd.concat([curves[n] for n in sorted(curves)], ignore_index=True)
 
 
-def _find_recovery(data: SimulatedData, followed: int | None) -> FloatArray:
-    """Compute whether the model that participants follow has the highest value in each study.
+def _find_recovery(data: SimulatedData, followed_model: int | None) -> FloatArray:
+    """Determine in each simulated study whether the best model is the one that was simulated.
+
+    The choices of simulated participants follow the preferences of one model. The study recovers
+    this model if it has the highest value, for example the highest accuracy.
 
     Parameters
     ----------
     data
         Simulated studies.
-    followed
-        Index of the model that participants follow, if there is one.
+    followed_model
+        Index of the model that participants follow; None if they follow no model.
 
     Returns
     -------
     (n_studies, n_analyses * n_measures) array
-        1 if the model is the only best model, 1 / k if it is one of k best models, 0 if it is not
-        among the best models, and NaN if participants follow no model.
+        1 if only this model has the highest value, 1 / k if k models share the highest value, 0 if
+        other models have the highest value, and NaN if participants follow no model.
     """
-    if followed is None:
-        # Without a followed model, no model can be recovered.
+    if followed_model is None:
         return np.full((data.item.shape[0], len(data.influences)), np.nan)
     recovery = []
     n_participants = int(data.participant_index.max()) + 1
+    # The influence of a rating on the value of a model is, for example, 1 if the model predicts the
+    # rating and 0 otherwise. Their mean is the value (here, the accuracy).
     for _, _, influence in data.influences:
-        # The value of a model is the mean over participants of the mean over their ratings, where
-        # both are defined.
+        # Ratings are sorted by participant, and each participant gives the same number of ratings.
         n_models, n_studies, _ = influence.shape
         by_participant = influence.reshape(n_models, n_studies, n_participants, -1)
+        # Average over the ratings of each participant, then over participants, without NaN.
         is_defined = np.isfinite(by_participant)
         n_ratings = is_defined.sum(axis=-1)
         means = np.where(is_defined, by_participant, 0).sum(axis=-1) / np.maximum(n_ratings, 1)
         values = means.sum(axis=-1) / np.maximum((n_ratings > 0).sum(axis=-1), 1)
         # Round, so that equal values are ties in spite of rounding errors.
         is_best = np.round(values, 9) == np.round(values.max(axis=0), 9)
-        recovery.append(is_best[followed] / np.maximum(is_best.sum(axis=0), 1))
+        recovery.append(is_best[followed_model] / np.maximum(is_best.sum(axis=0), 1))
     return np.stack(recovery, axis=1)
 
 

@@ -18,7 +18,7 @@ from contstim.evaluation.measures import Measure
 from contstim.evaluation.rows import format_rows
 from contstim.evaluation.scores import (
     ScoreSource,
-    find_unscored_catch,
+    find_unscored_catch_trials,
     load_score_source,
     log_ratios,
     score_table,
@@ -221,7 +221,7 @@ def simulate_choices(
     else:
         scores = load_score_source(scores)
         pairs = trials[["sentence_1", "sentence_2"]]
-        is_unscored = find_unscored_catch(trials, scores)
+        is_unscored = find_unscored_catch_trials(trials, scores)
         distinct = pairs[~is_unscored].drop_duplicates().reset_index(drop=True)
         wide = score_table(scores, [*distinct["sentence_1"], *distinct["sentence_2"]])
         # Trials without scores have the index -1; their preferences are replaced below.

@@ -20,7 +20,7 @@ from contstim.evaluation.measures import MEASURES, Measure
 from contstim.evaluation.options import EvaluationOptions
 from contstim.evaluation.scores import (
     ScoreSource,
-    find_unscored_catch,
+    find_unscored_catch_trials,
     load_score_source,
     log_ratios,
     score_table,
@@ -71,8 +71,9 @@ class StudySimulator:
     analyses
         Name of each analysis, with a mask (P, M) of the pairs on which it evaluates each model;
         None for all pairs.
-    followed
-        Index of the model that participants follow, if there is one.
+    followed_model
+        Index of the model whose preferences the participants' choices follow; None if the choices
+        follow no model.
     resamples
         Whether each study draws items with replacement, as a sample from a larger population of
         items. Otherwise the pairs of a group are used at most once per participant. If a study has
@@ -92,7 +93,7 @@ class StudySimulator:
     simulation: simulate.Simulation
     measures: tuple[str, ...] = _MEASURES
     analyses: Sequence[tuple[str, BoolArray | None]] = (("all", None),)
-    followed: int | None = None
+    followed_model: int | None = None
     resamples: bool = False
 
     def __post_init__(self) -> None:
@@ -111,7 +112,11 @@ class StudySimulator:
         simulation: simulate.Simulation,
         measures: Sequence[str] = _MEASURES,
     ) -> StudySimulator:
-        """Create a simulator from a table of trials and the models that participants follow.
+        """Create a simulator of an experiment with given trials.
+
+        The choices of simulated participants depend on the scores of the sentences under one or
+        several models, with the weights in `simulation`. Participants are said to *follow* these
+        models.
 
         Parameters
         ----------
@@ -120,13 +125,13 @@ class StudySimulator:
             `group`, `item`, `condition`, `model_1` and `model_2`. Each group judges its own pairs.
             Catch trials and fillers are excluded.
         scores
-            Scores of the sentences under the compared models and the models that participants
-            follow, in any form that `evaluate` accepts.
+            Scores of the sentences under the compared models and under the models with a weight in
+            `simulation`, in any form that `evaluate` accepts.
         models
             Names of the compared models, two or more.
         simulation
-            Parameters of the participants. If they follow no model (no weights), power is the rate
-            of false positives.
+            Parameters of the participants. Without weights, choices do not depend on any model, and
+            the power is the rate of false positives.
         measures
             Names of the measures, as in `evaluate`.
 
@@ -155,7 +160,7 @@ class StudySimulator:
         simulate.require_pairs(design)
         scores = load_score_source(scores)
         design = normalise_trials(design)
-        design = design[~find_unscored_catch(design, scores)].reset_index(drop=True)
+        design = design[~find_unscored_catch_trials(design, scores)].reset_index(drop=True)
         for name, value in (("condition", "all"), ("model_1", None), ("model_2", None)):
             if name not in design:
                 design = design.assign(**{name: value})
@@ -191,7 +196,7 @@ class StudySimulator:
             simulation=simulation,
             measures=tuple(measures),
             analyses=analyses,
-            followed=None if strongest is None else [*models].index(strongest),
+            followed_model=None if strongest is None else [*models].index(strongest),
         )
 
     @classmethod
@@ -264,7 +269,7 @@ class StudySimulator:
             ratios=strength * [1.0, -1.0],
             simulation=simulation,
             measures=tuple(measures),
-            followed=0 if difference else None,
+            followed_model=0 if difference else None,
             resamples=True,
         )
 
@@ -304,8 +309,7 @@ class StudySimulator:
                 f"{format_count(n_items, 'item')}; inference about new participants and items "
                 f"requires at least {MIN_PARTICIPANTS} and {MIN_UNITS}"
             )
-        # Simulated participants follow the estimated preferences; the most accurate model counts as
-        # followed.
+        # The most accurate model counts as the model that participants follow.
         latent, simulation, best_model = estimate_pilot(data)
         return cls(
             models=data.models,
@@ -314,7 +318,7 @@ class StudySimulator:
             latent=latent,
             ratios=data.log_ratio,
             simulation=simulation,
-            followed=best_model,
+            followed_model=best_model,
             resamples=True,
         )
 

@@ -220,8 +220,8 @@ def design_trials(
     # Allocate the stimuli to groups. A cell of the design is a condition and a pair of models.
     keys = list(zip(stimuli["condition"], stimuli["model_1"], stimuli["model_2"], strict=True))
     codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
-    members = list(zip(stimuli["sentence_1"], stimuli["sentence_2"], strict=True))
-    cells = TrialCells(np.array([codes[key] for key in keys]), members, layout.groups)
+    sentences = list(zip(stimuli["sentence_1"], stimuli["sentence_2"], strict=True))
+    cells = TrialCells(np.array([codes[key] for key in keys]), sentences, layout.groups)
     groups = allocate(cells, np.concatenate(initial_groups), rng)
     word_repeats = None
     if common_words is not None:
@@ -258,16 +258,21 @@ def design_trials(
 
 
 def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: str) -> pd.DataFrame:
-    """Check a table of natural pairs or triplets, and prepare it for `_build_stimuli`.
+    """Check a table of selected sentences, and prepare it for `_build_stimuli`.
 
-    Sentences are normalised. Names of models are set to None if a pair compares all models of a
-    set. The column ``origin`` is added, which contains the first sentence of each row; stimuli with
-    the same origin belong to the same item.
+    The sentences of a row are either two natural sentences or one natural sentence and two
+    synthetic ones. In the returned copy of the table:
+
+    - sentences are normalised;
+    - empty names of models are None. A row without names belongs to a set of sentences that
+      compares all models at once instead of two of them;
+    - the new column ``origin`` contains the first sentence of each row. Stimuli with the same
+      origin belong to the same item.
 
     Parameters
     ----------
     table
-        Natural pairs or triplets.
+        Table with one selected pair or triplet of sentences per row.
     columns
         Columns that contain the sentences.
     table_name
@@ -281,7 +286,7 @@ def _check_selection(table: pd.DataFrame, columns: Sequence[str], table_name: st
             f"{table_name} has a column 'condition', which the layout sets; lay out custom items "
             "and conditions with latin_square (--pairs), or rename the column"
         )
-    # A row names two models, or none if the pair compares all models of a set.
+    # A row names the two models that its sentences compare, or none if they compare all models.
     names = table.reindex(columns=["model_1", "model_2"]).astype(object)
     is_unnamed = (names.isna() | (names == "")).to_numpy()
     has_one_name = is_unnamed[:, 0] != is_unnamed[:, 1]
@@ -325,11 +330,11 @@ def _build_stimuli(table: pd.DataFrame, condition: str, columns: tuple[str, str]
 def _assign_random_numbers(
     stimuli: pd.DataFrame, n_groups: int, condition: str, rng: np.random.Generator
 ) -> IntArray:
-    """Assign numbers from 0 to the stimuli of each pair of models, in random order.
+    """Assign the numbers 0, 1, 2, ... to the stimuli of each pair of models, in random order.
 
-    The remainder of a stimulus's number divided by `n_groups` is its initial group of participants.
-    The numbers therefore give each group equally many stimuli of each pair of models. Stimuli
-    without named models count as one pair.
+    The caller distributes the stimuli among the groups of participants by these numbers: number i
+    starts in group i mod `n_groups`, so each group has equally many stimuli of each pair of models.
+    All stimuli without named models are numbered together.
 
     Parameters
     ----------

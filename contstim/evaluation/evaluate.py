@@ -44,7 +44,7 @@ from contstim.evaluation.result import (
 from contstim.evaluation.rows import concat_exclusions
 from contstim.evaluation.scores import (
     ScoreSource,
-    find_unscored_catch,
+    find_unscored_catch_trials,
     load_score_source,
     model_scores,
     model_specs,
@@ -153,8 +153,18 @@ def evaluate(
     item_notes = []
     if options.inference == "crossed" and options.items == "random":
         item_notes = warn_related_pairs(included)
-    scored_choices, table, units, score_notes = _match_scores(included, source)
-    specs = {} if source is None else model_specs(source)
+    scored_choices, table, score_notes = included, pd.DataFrame(), list[str]()
+    units, specs = dict[str, str](), dict[str, str]()
+    if source is not None:
+        is_unscored = find_unscored_catch_trials(included, source)
+        scored_choices = included[~is_unscored]
+        table = score_table(source, [*scored_choices["sentence_1"], *scored_choices["sentence_2"]])
+        units, specs = score_units(source, list(table.columns)), model_specs(source)
+        score_notes = [
+            *_note_unscored_catch_trials(included[is_unscored]),
+            *score_table_notes(source),
+            *_note_positive_scores(table, units),
+        ]
     scored_choices, target_notes = resolve_targets(scored_choices, list(units), specs)
     data = TrialData.from_choices(scored_choices, table, options.condition)
     for name in {name for pair in options.planned for name in pair}:
@@ -239,58 +249,44 @@ def _summarize_sample(data: TrialData, choices: pd.DataFrame, n_choices_read: in
     )
 
 
-def _match_scores(
-    choices: pd.DataFrame, source: ScoreSource | None
-) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, str], list[str]]:
-    """Look up the model scores of all sentences in the choices.
+def _note_unscored_catch_trials(choices: pd.DataFrame) -> list[str]:
+    """Report the number of catch trials that are not used to evaluate models.
 
-    Catch trials test whether participants pay attention, and need no scores. They are removed if a
-    model cannot score them.
+    Catch trials test whether participants pay attention, and need no scores. `choices` contains the
+    choices in the catch trials that lack a score under at least one model. The result is empty if
+    there are none, and one sentence otherwise.
+    """
+    n = len(choices[["sentence_1", "sentence_2"]].drop_duplicates())
+    if not n:
+        return []
+    return [
+        f"Catch trials that lack a score under at least one model: {n}. They serve to exclude "
+        "inattentive participants, but models are not evaluated on them."
+    ]
+
+
+def _note_positive_scores(scores: pd.DataFrame, units: Mapping[str, str]) -> list[str]:
+    """Report the models whose scores cannot be log-probabilities because all are positive.
 
     Parameters
     ----------
-    choices
-        Checked choices table.
-    source
-        Tables, models or functions that provide scores; None for an evaluation without models.
+    scores
+        Scores, one row per sentence and one column per model.
+    units
+        Unit of each model's scores. Only scores in nats are checked.
 
     Returns
     -------
-    choices : DataFrame
-        Choices on scored sentences.
-    scores : (S, M) DataFrame
-        Scores of the sentences; higher is better. Empty without a source.
-    units : dict of str
-        Unit of each model's scores.
-    notes : list of str
-        Messages about removed trials and about the interpretation of scores.
+    list of str
+        One sentence per model.
     """
-    if source is None:
-        return choices, pd.DataFrame(), {}, []
-    # Remove catch trials that a model cannot score, and report their number.
-    is_unscored = find_unscored_catch(choices, source)
-    notes = []
-    unscored_pairs = choices.loc[is_unscored, ["sentence_1", "sentence_2"]].drop_duplicates()
-    n = len(unscored_pairs)
-    if n:
-        notes.append(
-            f"{n} catch {'trial has' if n == 1 else 'trials have'} no scores under every model: "
-            "participants are checked by them, but models are not evaluated on them."
-        )
-    choices = choices[~is_unscored]
-    # Score each distinct sentence of the other trials.
-    table = score_table(source, [*choices["sentence_1"], *choices["sentence_2"]])
-    units = score_units(source, list(table.columns))
-    notes += score_table_notes(source)
-    # Positive scores cannot be log-probabilities: their sign or unit may be wrong.
-    notes += [
+    return [
         f"All scores of {model} are above 0, so they are not log-probabilities; the higher score "
         "is taken to be better. If they are surprisals, state it in a column 'unit' of the table: "
         "surprisal."
         for model, unit in units.items()
-        if unit == "nats" and (table[model] > 0).all()
+        if unit == "nats" and (scores[model] > 0).all()
     ]
-    return choices, table, units, notes
 
 
 def _create_inference(

@@ -104,18 +104,18 @@ class SegmentRanks:
             Total weight for each value, shape (R,). 0 where the value itself is 0, because zeros
             are not ranked.
         """
+        # Sort the weights by segment, and within a segment by the magnitude of the values, so that
+        # values of equal magnitude (a tie group) are adjacent. `cumulative[k]` is the sum of the
+        # first k sorted weights.
         sorted_weight = weight[self._order]
-        # The weights are now in ascending order of the magnitude of values within each segment. The
-        # sum over the values between two positions is a difference of cumulative sums.
         cumulative = np.concatenate([[0.0], np.cumsum(sorted_weight)])
-        # Position after the last value of the same magnitude; values between it and the end of the
-        # segment are larger.
-        group_end = np.cumsum(np.bincount(self._tie_group))[self._tie_group]
-        larger = cumulative[self._segment_end] - cumulative[group_end]
-        tied = np.bincount(self._tie_group, sorted_weight)[self._tie_group]
+        # Larger values are between the end of the tie group and the end of the segment.
+        tie_group_ends = np.cumsum(np.bincount(self._tie_group))
+        larger_sum = cumulative[self._segment_end] - cumulative[tie_group_ends[self._tie_group]]
+        tie_group_sums = np.bincount(self._tie_group, sorted_weight)
         # Undo the sorting. Tied values, including the value itself, count one half.
         sums: FloatArray = np.zeros(len(weight))
-        sums[self._order] = larger + tied / 2
+        sums[self._order] = larger_sum + tie_group_sums[self._tie_group] / 2
         return sums
 
 

@@ -123,8 +123,8 @@ def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> Sco
     return {**cast("Mapping[str, _Source]", scores), **loaded}
 
 
-def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
-    """Find the catch trials that at least one model cannot score.
+def find_unscored_catch_trials(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
+    """Find the catch trials that lack a score under at least one model.
 
     Catch trials test whether participants pay attention. Models are not needed for this purpose,
     so a score table may lack the sentences of catch trials, and their words may be outside a
@@ -144,34 +144,42 @@ def find_unscored_catch(trials: pd.DataFrame, scores: ScoreSource) -> BoolArray:
         Mask of the catch trials without a score, shape (R,). All False if every trial is a catch
         trial.
     """
-    is_catch = (trials["kind"] == CATCH).to_numpy()
+    is_catch_trial = (trials["kind"] == CATCH).to_numpy()
     pairs = trials[["sentence_1", "sentence_2"]].astype("str")
-    sentences = list(dict.fromkeys(pairs[is_catch].to_numpy().ravel().tolist()))
+    sentences = list(dict.fromkeys(pairs[is_catch_trial].to_numpy().ravel().tolist()))
     # If every trial is a catch trial, each of them needs a score.
-    if is_catch.all() or not sentences:
+    if is_catch_trial.all() or not sentences:
         return np.zeros(len(trials), dtype=np.bool_)
-    # Whether every model can score each sentence.
-    is_scored = np.ones(len(sentences), dtype=np.bool_)
-    # Treat a table as one source for all models.
+    # A mapping contains one source of scores per model; a table contains the scores of all models.
     sources = scores if isinstance(scores, Mapping) else {"": scores}
+    has_all_scores = np.ones(len(sentences), dtype=np.bool_)
     for model, source in sources.items():
-        if isinstance(source, SentenceModel):
-            # A model that reads a table scores only its sentences; other models may refuse unknown
-            # words.
-            if isinstance(source, ScoreTableModel):
-                is_scored &= source.has_scores(sentences)
-            if source.event.unknown == "error":
-                words = [source.language.split(sentence) for sentence in sentences]
-                is_scored &= [bool(source.in_vocabulary(w).all()) for w in words]
-        elif isinstance(source, pd.DataFrame | ScoreTable | pd.Series | Mapping):
-            if isinstance(source, pd.DataFrame | ScoreTable):
-                table = canonical_scores(source).log_probs
-            else:
-                table = _normalise_index(pd.Series(source), model).to_frame(model)
-            is_scored &= _match_rows(table, sentences).notna().all(axis=1).to_numpy()
-    # A catch trial is unscored if one of its two sentences is.
-    unscored = {s for s, has_score in zip(sentences, is_scored, strict=True) if not has_score}
-    return is_catch & pairs.isin(unscored).any(axis=1).to_numpy()
+        has_all_scores &= _has_scores(source, sentences, model)
+    # A catch trial needs the scores of both of its sentences.
+    unscored = {s for s, is_scored in zip(sentences, has_all_scores, strict=True) if not is_scored}
+    return is_catch_trial & pairs.isin(unscored).any(axis=1).to_numpy()
+
+
+def _has_scores(source: object, sentences: list[str], model: str) -> BoolArray:
+    """Return which of S sentences a source of scores can score, as a mask of shape (S,).
+
+    `source` is a table, a model, a mapping from sentence to score, or a function, which is assumed
+    to accept every sentence. `model` is the name of the model in error messages.
+    """
+    is_scored = np.ones(len(sentences), dtype=np.bool_)
+    if isinstance(source, pd.DataFrame | ScoreTable):
+        table = canonical_scores(source).log_probs
+        is_scored &= _match_rows(table, sentences).notna().all(axis=1)
+    elif isinstance(source, pd.Series | Mapping):
+        table = _normalise_index(pd.Series(source), model).to_frame()
+        is_scored &= _match_rows(table, sentences).notna().all(axis=1)
+    elif isinstance(source, ScoreTableModel):
+        is_scored &= source.has_scores(sentences)
+    # Models with `unknown="error"` refuse sentences with words outside their vocabulary.
+    if isinstance(source, SentenceModel) and source.event.unknown == "error":
+        words = [source.language.split(sentence) for sentence in sentences]
+        is_scored &= [bool(source.in_vocabulary(w).all()) for w in words]
+    return is_scored
 
 
 def model_scores(
@@ -200,7 +208,7 @@ def model_scores(
     DataFrame
         Long table with the columns `SCORES`, ``unit`` and ``spec``.
     """
-    choices = choices[~find_unscored_catch(choices, {model.name: model for model in models})]
+    choices = choices[~find_unscored_catch_trials(choices, {model.name: model for model in models})]
     # Score each sentence once, although several participants judged it.
     presented = [*choices["sentence_1"], *choices["sentence_2"]]
     sentences = list(dict.fromkeys([*presented, *extra_sentences]))
@@ -411,10 +419,9 @@ def resolve_targets(
 
 
 def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
-    """Report models that sentence pairs were made for, but that have no scores.
+    """Report targeted models without scores, which cannot be evaluated.
 
-    A pair of sentences *targets* the two models for which it was selected or synthesized. A model
-    without scores cannot be evaluated on these pairs.
+    A pair of sentences *targets* the two models that it was selected or synthesized to distinguish.
 
     Parameters
     ----------
@@ -429,8 +436,8 @@ def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[s
         One sentence that names the models, or no sentence if all of them have scores or no model
         is evaluated.
     """
+    # A pair of sentences targets the two models that it was designed to distinguish.
     targeted = set(pairs["model_1"].dropna()) | set(pairs["model_2"].dropna())
-    # A trial targets the two models that it was designed to distinguish.
     unscored = sorted(targeted - set(models))
     if not models or not unscored:
         return ()

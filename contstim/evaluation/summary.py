@@ -270,7 +270,7 @@ def _compare_with_others(model: str, comparisons: pd.DataFrame) -> pd.DataFrame:
 def _describe_best_model(
     rows: pd.DataFrame, comparisons: pd.DataFrame, identical: list[str]
 ) -> str:
-    """Return the sentence on the model with the highest value.
+    """Describe in one sentence whether the model with the highest value is the best.
 
     Parameters
     ----------

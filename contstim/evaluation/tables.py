@@ -64,7 +64,7 @@ def result_tables(
     models, comparisons, participants, groups, ceilings = [], [], [], [], []
     for outcome in outcomes:
         # Noise ceilings need no model, if all models are evaluated on the same trials.
-        if outcome.analysis.target == "all" and outcome.parts:
+        if outcome.analysis.target == "all" and outcome.subset_values:
             ceilings.append(_ceiling_row(outcome))
         if not outcome.data.models:
             continue
@@ -99,9 +99,9 @@ def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
     `outcome` contains the noise ceilings of each participant for one measure. The result is a row
     of the table `DetailTables.ceilings`, as a mapping from column to value.
     """
-    part = outcome.parts[0]
-    # All models share the trials, so there is one part of the outcome.
-    lower, upper = part.ceilings.lower, part.ceilings.upper
+    # All models are evaluated on the same trials, so there is one subset of choices.
+    (values,) = outcome.subset_values
+    lower, upper = values.ceilings.lower, values.ceilings.upper
     # The ceiling is NaN for participants without a preference.
     is_defined = ~np.isnan(lower)
     return {
@@ -110,8 +110,8 @@ def _ceiling_row(outcome: AnalysisValues) -> dict[str, object]:
         "ceiling_lower": mean_defined(lower),
         "ceiling_upper": mean_defined(upper[is_defined]),
         "n_participants": int(is_defined.sum()),
-        "n_trials": part.subset.n_pairs,
-        "n_choices": part.subset.n_rows,
+        "n_trials": values.subset.n_pairs,
+        "n_choices": values.subset.n_rows,
         "note": "" if is_defined.any() else "no trial was seen by enough other participants",
     }
 
@@ -122,11 +122,13 @@ def condition_table(
     inference: QuasiFInference,
     options: EvaluationOptions,
 ) -> pd.DataFrame:
-    """Compare models, and differences between models, between the levels of factors.
+    """Test whether the values of models depend on the levels of a factor.
 
-    P-values are adjusted across all differences of single models, and separately across all
-    interactions (differences of pairs of models). Each analysis of catch trials or fillers is
-    adjusted separately.
+    Two levels are compared at a time. For a single model, the result is its value (for example,
+    accuracy) at the first level minus its value at the second. For a pair of models, it is the
+    result of the first model minus the result of the second, that is, an interaction. P-values are
+    adjusted for the number of tests, separately for single models and for pairs of models, and
+    separately for each analysis of catch trials or fillers.
 
     Parameters
     ----------
@@ -225,11 +227,11 @@ def _model_rows(
     columns: tuple[str, ...],
     options: EvaluationOptions,
 ) -> pd.DataFrame:
-    """Return the rows of the table of models for one analysis and measure.
+    """Return the performance and test result of each model in one analysis, by one measure.
 
     `outcome` contains the values and noise ceilings of M models, and `results` the test and the
     confidence interval of each model. `columns` are the names of the columns that depend on the
-    inference method, see `InferenceResult.details`.
+    inference method, see `InferenceResult.details`. The result has one row per model.
     """
     family = _label_family(outcome, options, "ceiling tests")
     # P-values of the same family are adjusted together for the false discovery rate.
@@ -263,17 +265,17 @@ def _count_choices(outcome: AnalysisValues, model: int) -> dict[str, int]:
     `model` is the index of the model. The result maps each column of `_COUNT_COLUMNS` to a number,
     which is 0 if no trial of the analysis targets the model.
     """
-    part = outcome.part_of(model)
-    if part is None:  # no trial of the analysis targets this model
+    values = outcome.find_subset_values(model)
+    if values is None:  # no trial of the analysis targets this model
         return dict.fromkeys(_COUNT_COLUMNS, 0)
-    tied_predictions = part.subset.count_tied_predictions()[part.subset.models == model]
-    # Noise ceilings may use fewer choices, since they need pairs that others judged.
+    subset = values.subset
+    tied_predictions = subset.count_tied_predictions()[subset.models == model]
     return {
-        "n_trials": part.subset.n_pairs,
-        "n_choices": part.subset.n_rows,
-        "n_choices_ceiling": part.ceilings.matched.n_rows,
+        "n_trials": subset.n_pairs,
+        "n_choices": subset.n_rows,
+        "n_choices_ceiling": values.ceilings.matched.n_rows,
         "n_tied_predictions": int(tied_predictions[0]),
-        "n_tied_ratings": part.subset.count_tied_ratings(),
+        "n_tied_ratings": subset.count_tied_ratings(),
     }
 
 
@@ -283,8 +285,8 @@ def _model_note(outcome: AnalysisValues, model: int, result: InferenceResult) ->
     `model` is the index of the model, and `result` its test against the noise ceiling. The text is
     empty if there is nothing to explain.
     """
-    part = outcome.part_of(model)
-    if part is None:
+    values = outcome.find_subset_values(model)
+    if values is None:
         return "no trial of this analysis targets the model"
     is_defined = ~np.isnan(outcome.value[:, model])
     if not is_defined.any():
@@ -294,10 +296,10 @@ def _model_note(outcome: AnalysisValues, model: int, result: InferenceResult) ->
     n_undefined = int((~is_defined[_has_trials(outcome, model)]).sum())
     if n_undefined:
         notes.append(f"not defined for {n_undefined} participants, who are left out")
-    # A ceiling needs trials that other participants judged, too.
+    # Noise ceilings use only the trials that enough other participants judged (`matched`).
     if not result.n_units:
         notes.append("no ceiling: no trial was seen by enough other participants")
-    elif part.ceilings.matched is not part.subset:
+    elif values.ceilings.matched.n_rows < values.subset.n_rows:
         notes.append("ceiling on the trials that enough other participants saw")
     return "; ".join([*notes, result.note] if result.note else notes)
 
@@ -357,11 +359,11 @@ def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
 
     Models that are evaluated on different pairs are not identical.
     """
-    part_1, part_2 = outcome.part_of(i), outcome.part_of(j)
-    # A model that no trial of the analysis targets has no part.
-    if part_1 is None or part_2 is None:
+    values_1, values_2 = outcome.find_subset_values(i), outcome.find_subset_values(j)
+    # A model that no trial of the analysis targets has no values.
+    if values_1 is None or values_2 is None:
         return False
-    pairs_1, pairs_2 = np.unique(part_1.subset.pair), np.unique(part_2.subset.pair)
+    pairs_1, pairs_2 = np.unique(values_1.subset.pair), np.unique(values_2.subset.pair)
     if not np.array_equal(pairs_1, pairs_2):
         return False
     # Signs of the log-ratios: which sentence of each pair each model prefers.

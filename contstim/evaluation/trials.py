@@ -43,17 +43,18 @@ class Analysis:
     conditions
         Conditions of the trials; empty for all conditions.
     target
-        Trials on which each model is evaluated:
+        Trials on which each model is evaluated. A trial *targets* the two models that it was
+        designed to distinguish. If one of its sentences is natural and the other is synthetic (an
+        ``S`` in the column `kind_1` or `kind_2`), the synthetic sentence was written to be at least
+        as probable as the natural one under one model (which accepts it), and less probable under
+        the other (which rejects it).
 
         - ``all``: all trials.
-        - ``either``: trials that target the model, that is, trials that were designed to
-          distinguish it from another model.
-        - ``accept``: trials with one natural and one synthetic sentence, if the model should give
-          the synthetic sentence a high probability. Other trials are included if they target the
-          model.
-        - ``reject``: likewise, with a low probability.
-
-        The columns `kind_1` and `kind_2` of the choices mark synthetic sentences with ``S``.
+        - ``either``: all trials that target the model.
+        - ``accept``: trials that target the model, except those with a synthetic sentence that the
+          model rejects.
+        - ``reject``: trials that target the model, except those with a synthetic sentence that the
+          model accepts.
     kind
         Kind of the trials: ``experimental``, ``catch``, ``filler`` or ``practice``.
     factor_levels

@@ -58,7 +58,7 @@ class AnalysisValues:
         Selection of trials.
     measure
         Measure of the values, for example accuracy.
-    parts
+    subset_values
         One object per group of models that are evaluated on the same trials. A model without trials
         belongs to no group.
     value
@@ -74,18 +74,19 @@ class AnalysisValues:
     data: TrialData
     analysis: Analysis
     measure: Measure
-    parts: tuple[SubsetValues, ...]
+    subset_values: tuple[SubsetValues, ...]
     value: FloatArray
     lower: FloatArray
     upper: FloatArray
     matched: FloatArray
 
-    def part_of(self, model: int) -> SubsetValues | None:
-        """Return the entry of `parts` for the group of a model, or None if the model has no trials.
+    def find_subset_values(self, model: int) -> SubsetValues | None:
+        """Return the values of a model on its trials; None if the model has no trials.
 
-        `model` is the index of the model in `data.models`.
+        `model` is the index of the model in `data.models`. The result also contains the values of
+        other models that are evaluated on the same trials.
         """
-        return next((part for part in self.parts if model in part.subset.models), None)
+        return next((v for v in self.subset_values if model in v.subset.models), None)
 
     def targeted_pairs(self) -> list[tuple[int, int]]:
         """Return the pairs of models that trials of this analysis were designed to distinguish.
@@ -98,8 +99,8 @@ class AnalysisValues:
         model_index = {name: i for i, name in enumerate(self.data.models)}
         # Sentence pairs on which any model is evaluated. The empty list allows for no trials at
         # all.
-        pairs_by_part = [part.subset.pair for part in self.parts]
-        used_pairs = np.unique(np.concatenate([[], *pairs_by_part])).astype(np.int64)
+        rated_pairs = [values.subset.pair for values in self.subset_values]
+        used_pairs = np.unique(np.concatenate([[], *rated_pairs])).astype(np.int64)
         targets = self.data.pairs.loc[used_pairs, ["model_1", "model_2"]]
         targeted = set()
         for model_1, model_2 in targets.itertuples(index=False):
@@ -134,25 +135,25 @@ def compute_values(
     shape = len(data.participants), len(data.models)
     for name in options.measures:
         measure = MEASURES[name]
-        parts = []
+        groups = []
         # Tables of all N participants and M models, filled in for one group of models at a time.
         value, matched = np.full(shape, np.nan), np.full(shape, np.nan)
         lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
         for subset in subsets:
             ceilings = compute_ceilings(subset, measure, options.min_others)
-            part_value = measure.values(subset)
+            group_value = measure.values(subset)
             # The values that are compared with noise ceilings are computed on the same trials.
             has_all_trials = ceilings.matched is subset
-            part_matched = part_value if has_all_trials else measure.values(ceilings.matched)
-            parts.append(SubsetValues(subset, part_value, ceilings, part_matched))
+            group_matched = group_value if has_all_trials else measure.values(ceilings.matched)
+            groups.append(SubsetValues(subset, group_value, ceilings, group_matched))
 
             # Copy the values of these participants and models to the tables of all.
-            value[np.ix_(subset.participants, subset.models)] = part_value
+            value[np.ix_(subset.participants, subset.models)] = group_value
             matched_cells = np.ix_(ceilings.matched.participants, subset.models)
-            matched[matched_cells] = part_matched
+            matched[matched_cells] = group_matched
             lower[matched_cells] = ceilings.lower[:, None]
             upper[matched_cells] = ceilings.upper[:, None]
-        yield AnalysisValues(data, analysis, measure, tuple(parts), value, lower, upper, matched)
+        yield AnalysisValues(data, analysis, measure, tuple(groups), value, lower, upper, matched)
 
 
 def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:

@@ -104,10 +104,10 @@ def _require_equal(
     model: SentenceModel,
     sentences: Sequence[str],
     scores: tuple[FloatArray, FloatArray],
-    routes: tuple[str, str],
+    descriptions: tuple[str, str],
     tolerance: float,
 ) -> None:
-    """Raise `ValidationError` if two ways of computing the scores of S sentences disagree.
+    """Raise `ValidationError` if two computations of the scores of S sentences differ.
 
     Parameters
     ----------
@@ -116,20 +116,19 @@ def _require_equal(
     sentences
         The S sentences.
     scores
-        Scores of the sentences, computed in two ways, each of shape (S,). NaN is an error.
-    routes
-        Descriptions of both ways, for the message, for example ``in a batch``.
+        Results of the two computations, each of shape (S,). NaN is an error.
+    descriptions
+        Descriptions of the two computations for the message, for example ``in a batch``.
     tolerance
         Maximum difference between two scores of a sentence.
     """
     first, second = scores
-    # `routes` describes the two ways in which the scores were computed. Find the sentence with the
-    # largest difference. If there is a NaN, `argmax` returns its index.
+    # Find the sentence with the largest difference. `argmax` returns the index of a NaN, if any.
     i = int(np.abs(first - second).argmax())
     if not abs(first[i] - second[i]) <= tolerance:
         raise ValidationError(
-            f"{model.spec}: scores {sentences[i]!r} as {first[i]} {routes[0]}, but as {second[i]} "
-            f"{routes[1]}"
+            f"{model.spec}: scores {sentences[i]!r} as {first[i]} {descriptions[0]}, but as "
+            f"{second[i]} {descriptions[1]}"
         )
 
 
@@ -177,8 +176,8 @@ def _check_scores(model: SentenceModel, sentences: list[str], tolerance: float) 
     tolerance = max(tolerance, model.batch_tolerance)
     backwards = model.score(sentences[::-1])[::-1]
     single = np.array([model.score([sentence])[0] for sentence in sentences])
-    for values, route in ((backwards, "in reverse order"), (single, "one at a time")):
-        _require_equal(model, sentences, (values, scores), (route, "in a batch"), tolerance)
+    for values, order in ((backwards, "in reverse order"), (single, "one at a time")):
+        _require_equal(model, sentences, (values, scores), (order, "in a batch"), tolerance)
     return [
         f"scores are float64, finite, at most {highest:g} and repeatable ({len(sentences)} "
         "sentences)",
@@ -212,9 +211,9 @@ def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: fl
     """
     counted_scores, scores = model.score_with_counts(sentences), model.score(sentences)
     # The two methods that score sentences must agree.
-    routes = "by score_with_counts", "by score"
+    methods = "by score_with_counts", "by score"
     batch_tolerance = max(tolerance, model.batch_tolerance)
-    _require_equal(model, sentences, (counted_scores.score, scores), routes, batch_tolerance)
+    _require_equal(model, sentences, (counted_scores.score, scores), methods, batch_tolerance)
     # Scores that are not sums over words, for example classifier scores, have no word scores.
     if not model.kind.splits_over_words:
         try:
@@ -235,8 +234,8 @@ def _check_word_scores(model: SentenceModel, sentences: list[str], tolerance: fl
                 f"{sentence!r}"
             )
     sums = np.array([np.nansum(values) for values in word_scores])
-    routes = "as the sum of its word scores", "by score_with_counts"
-    _require_equal(model, sentences, (sums, counted_scores.score), routes, tolerance)
+    methods = "as the sum of its word scores", "by score_with_counts"
+    _require_equal(model, sentences, (sums, counted_scores.score), methods, tolerance)
     return "word scores sum to sentence scores, one for each word"
 
 

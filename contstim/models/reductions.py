@@ -82,12 +82,10 @@ def reading_score(scores: TokenScores, event: Event) -> float:
         If the sentence does not end in a scored punctuation mark.
     """
     end_symbol = None if event.end == "none" else event.end
-    # The score is the mean over words plus the log-probability of the final punctuation and, if it
-    # is scored, of the end symbol. Find these by going back from the last token. Tokenizers mark a
-    # preceding space by "Ġ" or "▁".
+    # Find the tokens after the last word: final punctuation and, if it is scored, the end symbol.
+    # Tokenizers mark a preceding space by "Ġ" or "▁".
     n_before_end = len(scores.tokens)
-    while n_before_end:
-        token = scores.tokens[n_before_end - 1]
+    for token in reversed(scores.tokens):
         if token != end_symbol and not is_closing(token.strip("Ġ▁")):
             break
         n_before_end -= 1
@@ -96,6 +94,8 @@ def reading_score(scores: TokenScores, event: Event) -> float:
             f"a sentence ends in {scores.tokens[-1]!r}, not in a scored punctuation mark; add a "
             "full stop or another mark, which reduction=reading needs"
         )
+    # `log_prob` includes the tokens after the last word. They are added a second time, so that an
+    # incomplete sentence gets a low score.
     return scores.log_prob / scores.n_words + float(scores.log_probs[n_before_end:].sum())
 
 

@@ -40,7 +40,7 @@ class Role:
     role
         Position of the sentences in their pairs, ``sentence_1`` or ``sentence_2``.
     reject, accept
-        Column numbers of the rejecting model and of the accepting model in the arrays of
+        Column indices of the rejecting model and of the accepting model in the arrays of
         `AssignmentProblem`.
     n_sentences
         Number of sentences to select for this role.
@@ -68,20 +68,23 @@ class Role:
 class AssignmentProblem:
     """Assignment of S sentences to A roles at minimum cost.
 
-    A role (`Role`) is sentence 1 or sentence 2 of the pairs of two models. Each role needs a given
-    number of sentences, and each sentence can take at most one role. With x[a, s] = 1 if sentence s
-    takes role a:
+    A role (`Role`) is sentence 1 or sentence 2 of the pairs that compare two models. Sentences of
+    role a must be accepted by one of these models, accept(a), that is, have a high rank under it.
+    They must be rejected by the other model, reject(a), that is, have a low rank under it. Each
+    role needs a given number of sentences, and each sentence can take at most one role. With
+    x[a, s] = 1 if sentence s takes role a:
 
         minimise    sum_{a, s} cost[s, reject(a)] x[a, s]
         subject to  sum_s x[a, s] = n_sentences(a)   for every role a,
                     sum_a x[a, s] <= 1               for every sentence s,
-                    x[a, s] in {0, 1}, and 0 unless accept(a) accepts s and reject(a) may reject s.
+                    x[a, s] in {0, 1},
+                    x[a, s] = 0 unless accepted[s, accept(a)] and rejected[s, reject(a)].
 
     Attributes
     ----------
     reject_costs : (S, M) array of int
-        Cost of assigning each sentence to a role that each of the M models rejects, for example
-        the rank of the sentence under this model.
+        Element (s, m) is the cost of assigning sentence s to a role with model m as the
+        rejecting model, for example the rank of the sentence under this model.
     accepted : (S, M) array of bool
         Whether each model ranks each sentence high enough to accept it.
     rejected : (S, M) array of bool
@@ -264,43 +267,43 @@ def _describe_shortage(
 ) -> str:
     """Describe which roles have too few sentences in an assignment problem without a solution.
 
-    By Hall's theorem, there is no assignment only if some set of roles needs more sentences than
-    are allowed for these roles together. The function finds a set with a maximum matching between
-    positions and sentences. A role that needs n sentences has n positions.
+    A role is sentence 1 or sentence 2 of the pairs that compare two models. A role that needs n
+    sentences has n positions. By Hall's theorem, there is no assignment only if some set of roles
+    needs more sentences than are allowed for these roles together. This function finds such a set
+    from a maximum matching between positions and sentences.
 
     Parameters
     ----------
     problem
         Assignment problem without a solution.
-    is_allowed : (n_positions, n_rows) array of bool
+    is_allowed : (n_positions, n_sentences) array of bool
         Whether each candidate sentence may take each position.
     role_by_position : (n_positions,) array
-        Number of the role of each position.
+        Index of the role of each position.
 
     Returns
     -------
     str
         Error message with the roles, the number of sentences needed and the number available.
     """
-    match = maximum_bipartite_matching(csr_array(is_allowed), perm_type="column")
-    # A role is sentence 1 or 2 of the pairs of two models. If it needs n sentences, it has n
-    # positions. `match[k]` is the column of the sentence that is matched with position k, or -1.
-    is_matched = match >= 0
-    # Role of the sentence in each column, or -1 if the sentence is not matched.
-    role_by_row = np.full(is_allowed.shape[1], -1)
-    role_by_row[match[is_matched]] = role_by_position[is_matched]
+    # Match as many positions as possible with one sentence each. `sentence_by_position[k]` is the
+    # index of the sentence at position k, or -1 if no sentence is left for the position.
+    sentence_by_position = maximum_bipartite_matching(csr_array(is_allowed), perm_type="column")
+    is_matched = sentence_by_position >= 0
+    role_by_sentence = np.full(is_allowed.shape[1], -1)  # -1: not matched
+    role_by_sentence[sentence_by_position[is_matched]] = role_by_position[is_matched]
 
-    # Follow alternating paths from an unmatched position. Add each role with a matched sentence
-    # that is allowed for a role in the set, until the set no longer grows.
+    # Start with a role that lacks a sentence. Add all roles to which the matching assigned
+    # sentences that are also allowed for a role in the set, until there are no further ones.
     short_roles = {int(role_by_position[~is_matched][0])}
     while True:
         is_usable = is_allowed[np.isin(role_by_position, sorted(short_roles))].any(axis=0)
-        matched_roles = role_by_row[is_usable]
+        matched_roles = role_by_sentence[is_usable]
         extended = short_roles | set(matched_roles[matched_roles >= 0].tolist())
         if extended == short_roles:
             break
         short_roles = extended
-    # The roles in the set need more sentences than the allowed ones (`is_usable`).
+    # The roles in the set need more sentences than are allowed for them (`is_usable`).
     n_needed = sum(problem.roles[role_id].n_sentences for role_id in short_roles)
     # Name up to four roles in the message.
     names = [str(problem.roles[role_id]) for role_id in sorted(short_roles)]

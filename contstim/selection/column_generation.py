@@ -297,11 +297,11 @@ class _Relaxation:
         x : (n,) array
             Value of each variable in the solution.
         """
-        by_role, by_sentence, rows = self._build_sum_rows(variables)
+        role_counts, sentence_counts, rows = self._build_count_matrices(variables)
         n_roles, n_inequalities = len(self.n_sentences), len(self.rows)
         scale = self.scale[self.rows]
         scaled = diags_array(self.signs / scale) @ self._get_weights(variables)[self.rows]
-        inequalities, equalities = vstack([by_sentence, scaled], format="csr"), by_role
+        inequalities, equalities = vstack([sentence_counts, scaled], format="csr"), role_counts
         costs = self._get_costs(variables)
         if feasibility:
             # Slack variables are the number of missing sentences of each role and the excess of
@@ -312,9 +312,8 @@ class _Relaxation:
             )
             no_roles = csr_array((inequalities.shape[0], n_roles))
             inequalities = hstack([inequalities, no_roles, excess], format="csr")
-            equalities = hstack(
-                [by_role, eye_array(n_roles), csr_array((n_roles, n_inequalities))], format="csr"
-            )
+            no_excess = csr_array((n_roles, n_inequalities))
+            equalities = hstack([role_counts, eye_array(n_roles), no_excess], format="csr")
             costs = np.repeat([0.0, 10.0, 1.0], [len(costs), n_roles, n_inequalities])
         limits = np.hstack([np.ones(len(rows)), self.limits / scale])
         solve: Any = scipy.optimize.linprog  # its type stubs lack sparse matrices
@@ -432,14 +431,15 @@ class _Relaxation:
         status : str
             Status of the solution (`Solution`).
         """
-        by_role, by_sentence, _ = self._build_sum_rows(variables)
-        # A sentence is assigned at most once. Only sentences with several variables need a row.
-        shared = by_sentence[np.diff(by_sentence.indptr) > 1]
-        matrix = csr_array(vstack([by_role, shared, self._get_weights(variables)], format="csr"))
-        # Bounds: the number of sentences of each role, 1 for each sentence, and given bounds.
-        unbounded, once = np.full(shared.shape[0], -np.inf), np.ones(shared.shape[0])
-        lower = np.hstack([self.n_sentences, unbounded, self.constraints.lower])
-        upper = np.hstack([self.n_sentences, once, self.constraints.upper])
+        # Constraints on the number of sentences of each role, the number of roles of each sentence,
+        # and additional ones. A sentence with a single variable can only have one role.
+        role_counts, sentence_counts, _ = self._build_count_matrices(variables)
+        sentence_counts = sentence_counts[np.diff(sentence_counts.indptr) > 1]
+        constraint_rows = [role_counts, sentence_counts, self._get_weights(variables)]
+        matrix = csr_array(vstack(constraint_rows, format="csr"))
+        n_shared = sentence_counts.shape[0]
+        lower = np.hstack([self.n_sentences, np.full(n_shared, -np.inf), self.constraints.lower])
+        upper = np.hstack([self.n_sentences, np.ones(n_shared), self.constraints.upper])
         solution = minimise(self._get_costs(variables), matrix, lower, upper, time_limit=time_limit)
         if solution.x is None:
             return None, solution.status
@@ -459,30 +459,29 @@ class _Relaxation:
         costs = self.problem.reject_costs[variables.row, rejecting_models[variables.role]]
         return np.asarray(costs, dtype=np.float64)
 
-    def _build_sum_rows(self, variables: _Variables) -> tuple[csr_array, csr_array, IntArray]:
-        """Return coefficient matrices that sum the variables of each role and of each sentence.
+    def _build_count_matrices(self, variables: _Variables) -> tuple[csr_array, csr_array, IntArray]:
+        """Build the matrices that count the sentences of each role and the roles of each sentence.
 
-        Each of the n variables x is the assignment of a sentence to a role. Multiplied with x, the
-        matrices give the number of sentences assigned to each role, and the number of roles to
-        which each sentence is assigned.
+        Each of the n variables x_j is 1 if a sentence is assigned to a role, and 0 otherwise. The
+        product of a matrix and the vector x contains the counts.
 
         Returns
         -------
-        by_role : sparse (A, n) array
+        role_counts : sparse (A, n) array
             1 if the variable belongs to the role, else 0.
-        by_sentence : sparse (R, n) array
-            Likewise for the R sentences that occur in `variables`.
+        sentence_counts : sparse (R, n) array
+            1 if the variable belongs to the sentence, else 0.
         rows : (R,) array
-            Indices of these sentences in the problem.
+            Indices of the R sentences that occur in `variables`.
         """
         n = len(variables.role)
         # Sparse matrices from (value, (row, column)): a column for each variable with a single 1.
         ones, indices = np.ones(n), np.arange(n)
-        by_role = csr_array((ones, (variables.role, indices)), shape=(len(self.n_sentences), n))
+        role_counts = csr_array((ones, (variables.role, indices)), shape=(len(self.n_sentences), n))
         # Number the sentences that occur, so that the matrix has no empty rows.
         rows, codes = np.unique(variables.row, return_inverse=True)
-        by_sentence = csr_array((ones, (codes, indices)), shape=(len(rows), n))
-        return by_role, by_sentence, rows
+        sentence_counts = csr_array((ones, (codes, indices)), shape=(len(rows), n))
+        return role_counts, sentence_counts, rows
 
     def _get_weights(self, variables: _Variables) -> csr_array:
         """Return the coefficients of n variables in the K additional constraints, shape (K, n)."""

@@ -31,10 +31,12 @@ _COST_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class NaturalCriterion:
-    """Cost of selecting a sentence that a model rejects, for `select_natural_pairs`.
+    """Criterion that `select_natural_pairs` minimises to find controversial sentence pairs.
 
-    A selection minimises the total cost of all selected sentences. The lower the cost, the more
-    clearly the model rejects the sentence.
+    Each sentence of a controversial pair has a high rank under one of two models, which accepts it,
+    and a low rank under the other model, which rejects it. The criterion assigns a cost to each
+    sentence and rejecting model. The lower the cost, the more clearly the model rejects the
+    sentence. The selection minimises the total cost of all selected sentences.
 
     Attributes
     ----------

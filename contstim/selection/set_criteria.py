@@ -144,9 +144,11 @@ class SetCriterion(ABC):
     def bound(self, rows: IntArray, n: int, uses: int) -> float:
         """Return an upper bound on the objective of every selection.
 
-        The objective is min_q sum_k c[k, q], the smallest sum of contributions over the pairs of
-        models q. The bound shows how far a selection can be from the optimum. Because a minimum is
-        at most a weighted mean, subclasses bound a weighted mean of the sums.
+        Let c[k, q] be the contribution of sentence pair k, which measures how well it distinguishes
+        the two models of pair q. The objective of a selection is min_q s[q] with the sum of
+        contributions s[q] = sum_k c[k, q] over the selected sentence pairs. The bound shows how far
+        a selection can be from the optimum. Subclasses compute an upper bound on a weighted mean of
+        the sums s[q]. It is also an upper bound on their minimum, which cannot exceed their mean.
 
         Parameters
         ----------

@@ -201,49 +201,19 @@ class SetProgramme:
             Sorted indices of the selected candidates; None if there are too few sentences.
         """
         order = np.argsort(-self.smallest_differences, kind="stable")
-        contributions = self.contributions[order]
-        sentence_1, sentence_2 = self.pairs[order].T
-        rng = np.random.default_rng(0)
-        n_uses = np.zeros(int(self.pairs.max(initial=-1)) + 1, dtype=np.int64)
-        sums = np.zeros(contributions.shape[1])
-        chosen: list[int] = []
+        greedy = _GreedySelection(self.contributions[order], self.pairs[order], self.uses)
+        if not all(greedy.add_best() for _ in range(self.n)):
+            return None
 
-        def add_best() -> bool:
-            """Add the candidate with the highest value, and return whether there was one.
-
-            The value of a candidate is its sum of contributions over all pairs of models, weighted
-            by exp(-total contribution so far). Pairs of models that are not yet distinguished well
-            therefore count most. A sentence may occur in at most `uses` selected candidates.
-            """
-            is_free = (n_uses[sentence_1] < self.uses) & (n_uses[sentence_2] < self.uses)
-            # A sentence may be in at most `uses` selected pairs, and a candidate may be selected
-            # once.
-            values = np.where(is_free, 1.0, -np.inf)
-            values[chosen] = -np.inf
-            # Subtracting the minimum avoids underflow and does not change the order of candidates.
-            values += contributions @ np.exp(sums.min() - sums)
-            best = int(values.argmax())
-            if np.isneginf(values[best]):
-                return False
-            n_uses[[sentence_1[best], sentence_2[best]]] += 1
-            sums[:] += contributions[best]
-            chosen.append(best)
-            return True
-
-        while len(chosen) < self.n:
-            if not add_best():
-                return None
-
-        best_chosen, best_objective, n_idle = list(chosen), sums.min(), 0
+        best_chosen, best_objective, n_idle = list(greedy.chosen), greedy.sums.min(), 0
         # Exchange: remove a random selected candidate, and add the best one.
+        rng = np.random.default_rng(0)
         while best_objective < bound and n_idle < _MAX_IDLE_EXCHANGES:
-            removed = chosen.pop(int(rng.integers(self.n)))
-            n_uses[[sentence_1[removed], sentence_2[removed]]] -= 1
-            sums[:] -= contributions[removed]
-            add_best()
+            greedy.remove(int(rng.integers(self.n)))
+            greedy.add_best()
             n_idle += 1
-            if sums.min() > best_objective:
-                best_chosen, best_objective, n_idle = list(chosen), sums.min(), 0
+            if greedy.sums.min() > best_objective:
+                best_chosen, best_objective, n_idle = list(greedy.chosen), greedy.sums.min(), 0
         return np.sort(order[best_chosen])
 
     def solve(self, bound: float, time_limit: float) -> tuple[IntArray, float, str]:
@@ -276,15 +246,15 @@ class SetProgramme:
         """
         # If contributions are real numbers, solve the linear relaxation first. Of many candidates,
         # fix those that it selects completely, which makes the integer programme much smaller.
-        relaxed = None if self.is_count else self._minimise(bound, is_relaxed=True)
+        relaxed = None if self.is_count else self._run_solver(bound, is_relaxed=True)
         solution = None
         if relaxed is not None and relaxed.x is not None and len(self.pairs) > _FIX_ABOVE:
             is_selected = relaxed.x[:-1] > 1 - 1e-6
-            solution = self._minimise(bound, is_selected, time_limit=time_limit)
+            solution = self._run_solver(bound, is_selected, time_limit=time_limit)
         if solution is not None and solution.x is not None:
             upper_bounds = [relaxed]
         else:
-            solution = self._minimise(bound, time_limit=time_limit)
+            solution = self._run_solver(bound, time_limit=time_limit)
             upper_bounds = [solution]
         if solution.status == "infeasible":
             raise InfeasibleError(self._describe_shortfall(time_limit))
@@ -294,7 +264,7 @@ class SetProgramme:
         if solution.x is not None:
             selections.append((self._round_solution(solution.x[:-1]), SOLVER))
         if solution.status != "optimal":
-            relaxed = self._minimise(bound, is_relaxed=True) if relaxed is None else relaxed
+            relaxed = self._run_solver(bound, is_relaxed=True) if relaxed is None else relaxed
             upper_bounds.append(relaxed)
             if relaxed.x is not None:
                 selections.append((self._round_solution(relaxed.x[:-1]), ROUNDED))
@@ -343,7 +313,7 @@ class SetProgramme:
         rows = hstack([self.rows, csr_array((self.rows.shape[0], 1))], format="csr")
         return sums, rows
 
-    def _minimise(
+    def _run_solver(
         self,
         bound: float,
         is_fixed: BoolArray | None = None,
@@ -351,10 +321,12 @@ class SetProgramme:
         is_relaxed: bool = False,
         time_limit: float | None = None,
     ) -> Solution:
-        """Solve the integer programme or its linear relaxation with HiGHS, by minimising -t.
+        """Maximise the objective t of the integer programme, or of its linear relaxation.
 
-        If contributions are 0 or 1, half of the mean of `smallest_differences` is added to the
-        objective t. It decides between selections with equal t, because it is below 1.
+        The objective t is the smallest sum of contributions over the pairs of models. If
+        contributions are 0 or 1, t is a number of sentence pairs, and many selections may have the
+        same t. Half of the mean of `smallest_differences` is then added to t. It decides between
+        these selections, and does not affect others because it is below 1.
 
         Parameters
         ----------
@@ -363,27 +335,29 @@ class SetProgramme:
         is_fixed : (K,) array of bool
             Whether each candidate must be selected. Default: no candidate must be selected.
         is_relaxed
-            Whether the linear relaxation is solved.
+            Whether to solve the linear relaxation, in which candidates can be selected in part.
         time_limit
             Time limit in seconds. Default: no limit.
 
         Returns
         -------
         Solution
-            Solution with a value for each candidate and a last value for t.
+            Solution with a value for each candidate and a last value for t. Its objective value
+            has the opposite sign, because the solver minimises.
         """
         n_candidates, n_model_pairs = self.contributions.shape
-        costs, relative_gap = np.zeros(n_candidates), 1e-3
-        # If the objective counts pairs, a small cost decides between selections with equal counts,
-        # and the solver may stop at a gap of 0.1 pairs.
+        # The variables are x_1, ..., x_K, where x_k = 1 if candidate k is selected, and t. The
+        # solver minimises the sum of their costs, so t has the cost -1.
+        candidate_costs, relative_gap = np.zeros(n_candidates), 1e-3
         if self.is_count:
-            costs = -0.5 / self.n * self.smallest_differences
+            # If t is equal, prefer large differences. Stop at a gap of 0.1 pairs.
+            candidate_costs = -0.5 / self.n * self.smallest_differences
             relative_gap = max(1e-3, 0.1 / max(1.0, bound))
+        # 0 <= x_k <= 1, with the lower bound 1 for fixed candidates, and 0 <= t <= bound.
         lowest = np.zeros(n_candidates) if is_fixed is None else is_fixed
         is_integer = np.full(n_candidates, not is_relaxed)
-        # Variables x_k in {0, 1}, fixed at 1 by their lower bound, and 0 <= t <= bound.
         return minimise(
-            np.append(costs, -1.0),
+            np.append(candidate_costs, -1.0),
             csr_array(vstack(self._build_model_rows(), format="csr")),
             np.hstack([np.zeros(n_model_pairs), self.lower]),
             np.hstack([np.full(n_model_pairs, np.inf), self.upper]),
@@ -463,3 +437,58 @@ class SetProgramme:
             f"the {n_candidates} candidate pairs cannot satisfy all constraints; unmet: "
             f"{list_names(names)}; ask for fewer pairs, loosen a constraint or add sentences"
         )
+
+
+class _GreedySelection:
+    """Candidate sentence pairs that are selected one at a time to distinguish all pairs of models.
+
+    Parameters
+    ----------
+    contributions : (K, n_model_pairs) array
+        How well each candidate distinguishes the two models of each pair.
+    pairs : (K, 2) array
+        Rows of the two sentences of each candidate.
+    max_uses
+        Maximum number of selected candidates that contain the same sentence.
+
+    Attributes
+    ----------
+    chosen
+        Indices of the selected candidates.
+    sums : (n_model_pairs,) array
+        Sum of the contributions of the selected candidates.
+    """
+
+    def __init__(self, contributions: FloatArray, pairs: IntArray, max_uses: int) -> None:
+        self.contributions, self.pairs, self.max_uses = contributions, pairs, max_uses
+        self.chosen: list[int] = []
+        self.sums = np.zeros(contributions.shape[1])
+        # Number of selected candidates that contain each sentence.
+        self.n_uses = np.zeros(int(pairs.max(initial=-1)) + 1, dtype=np.int64)
+
+    def add_best(self) -> bool:
+        """Select the candidate of highest value, and return whether any candidate was available.
+
+        The value of candidate k is sum_q c[k, q] exp(-s[q]), where c[k, q] is its contribution to
+        the pair of models q, and s[q] the sum of the contributions of the selected candidates. The
+        pairs of models that are not yet distinguished well have the largest weights exp(-s[q]).
+        """
+        is_available = np.all(self.n_uses[self.pairs] < self.max_uses, axis=1)
+        is_available[self.chosen] = False
+        if not is_available.any():
+            return False
+        # A common factor avoids underflow, and does not change the order of the candidates. The
+        # addition of 1 rounds values, so that candidates of almost equal value are equal.
+        weights = np.exp(self.sums.min() - self.sums)
+        values = np.where(is_available, 1.0 + self.contributions @ weights, -np.inf)
+        best = int(values.argmax())
+        self.n_uses[self.pairs[best]] += 1
+        self.sums += self.contributions[best]
+        self.chosen.append(best)
+        return True
+
+    def remove(self, index: int) -> None:
+        """Remove the candidate ``chosen[index]`` from the selection."""
+        removed = self.chosen.pop(index)
+        self.n_uses[self.pairs[removed]] -= 1
+        self.sums -= self.contributions[removed]

@@ -354,14 +354,13 @@ class _SetSearch:
             For each block, the rows of its sentences and the number of pairs to propose, which is
             proportional to the number of sentences.
         """
-        labels = self.criterion.ranked.labels
-        # Sentences with different codes may not be paired.
-        codes = compute_pairing_codes(self.constraints, labels)[self.sentences]
+        # Each sentence has the number of its block as code.
+        sentence_labels = self.criterion.ranked.labels
+        block_codes = compute_pairing_codes(self.constraints, sentence_labels)[self.sentences]
         blocks = []
-        for code in np.unique(codes):
-            rows = self.sentences[codes == code]
-            # A single sentence cannot form a pair. Share the n pairs in proportion to the
-            # sentences.
+        for block_code in np.unique(block_codes):
+            rows = self.sentences[block_codes == block_code]
+            # Leave out blocks of a single sentence, which cannot form a pair.
             if len(rows) > 1:
                 blocks.append((rows, math.ceil(self.n * len(rows) / len(self.sentences))))
         return blocks

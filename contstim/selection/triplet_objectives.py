@@ -160,13 +160,14 @@ def check_objective(objective: str, models: Iterable[str] | Mapping[str, str]) -
         If the objective requires nats and a model's scores are not in nats.
     """
     requires_nats = TRIPLET_OBJECTIVES[objective].requires_nats
-    # Names of models that are specification strings themselves map to themselves.
-    specs = models if isinstance(models, Mapping) else {model: model for model in models}
-    for model, spec in specs.items():
+    # Specification strings without names are the names of their models.
+    spec_by_name = models if isinstance(models, Mapping) else {spec: spec for spec in models}
+    for name, spec in spec_by_name.items():
+        # `differs_in_nats`: a difference between two scores is a log-probability ratio in nats.
         if requires_nats and not score_kind(spec).differs_in_nats:
             raise InputError(
-                f"the objective {objective!r} adds decreases in nats under two models, and "
-                f"{model!r} does not score in nats; use the objective 'worst-rank'"
+                f"the objective {objective!r} adds score differences in nats under two models, and "
+                f"{name!r} does not score in nats; use the objective 'worst-rank'"
             )
 
 

@@ -100,7 +100,7 @@ def test_exclusion_rules_do_not_depend_on_unknown_words(
     assert excluded.query("rule == 'unknown word'")["n_rows"].tolist() == [1] * 8
     err = capsys.readouterr().err
     assert "8 choices were left out for a word unknown to contstim:trigram" in err
-    assert "1 catch trial has no scores under every model" in err
+    assert "Catch trials that lack a score under at least one model: 1." in err
     models = pd.read_csv(tmp_path / "refuses" / "models.csv")
     assert set(models.query("analysis == 'all'")["n_trials"]) == {17}
     # Where nothing is asked but catch trials, they are the choices.

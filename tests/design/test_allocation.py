@@ -28,7 +28,7 @@ def assert_valid_allocation(trials, allocated):
         counts = np.bincount(allocated[cell], minlength=trials.n_groups)
         assert (counts == len(cell) // trials.n_groups).all()
     for group in range(trials.n_groups):
-        shown = [s for t in np.flatnonzero(allocated == group) for s in trials.members[t]]
+        shown = [s for t in np.flatnonzero(allocated == group) for s in trials.sentences[t]]
         assert len(set(shown)) == len(shown)
 
 
@@ -97,12 +97,14 @@ def test_equal_shares_take_precedence_over_separation():
 @given(st.integers(0, 10_000))
 def test_score_exchange_equals_the_change_in_repeats(seed):
     rng = np.random.default_rng(seed)
-    keys = [frozenset(rng.integers(0, 5, 3).tolist()) for _ in range(8)]
+    texts = [frozenset(rng.integers(0, 5, 3).tolist()) for _ in range(8)]
     allocated = np.array([0, 0, 0, 0, 1, 1, 1, 1])
-    counter = allocation._RepeatCounter(keys, allocated)
+    counter = allocation._RepeatCounter(texts, allocated)
     before, growth = counter.n_repeats, counter.score_exchange(0, 4, 0, 1)
     counter.exchange(0, 4, 0, 1)
     allocated[[0, 4]] = allocated[[4, 0]]
     assert (
-        counter.n_repeats == allocation._RepeatCounter(keys, allocated).n_repeats == before + growth
+        counter.n_repeats
+        == allocation._RepeatCounter(texts, allocated).n_repeats
+        == before + growth
     )

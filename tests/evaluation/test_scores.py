@@ -14,7 +14,7 @@ from contstim.cli import main
 from contstim.errors import InputError
 from contstim.evaluation import evaluate
 from contstim.evaluation.items import normalise_trials
-from contstim.evaluation.scores import find_unscored_catch
+from contstim.evaluation.scores import find_unscored_catch_trials
 
 N = 8
 SCORES = pd.DataFrame(
@@ -64,8 +64,8 @@ def test_catch_trials_need_no_scores(folder: Path, capsys: pytest.CaptureFixture
         assert main([*ask]) == 0
         said = capsys.readouterr().err
         assert (
-            "1 catch trial has no scores under every model: participants are checked by them, but "
-            "models are not evaluated on them."
+            "Catch trials that lack a score under at least one model: 1. They serve to exclude "
+            "inattentive participants, but models are not evaluated on them."
         ) in said
         found = pd.read_csv("results/models.csv")
         assert "catch" not in set(found["analysis"])
@@ -89,8 +89,8 @@ def test_experimental_trials_need_scores(folder: Path) -> None:
         evaluate(choices, SCORES)
     choices["condition"] = ["catch", "natural"]
     trials = normalise_trials(choices)
-    assert find_unscored_catch(trials, SCORES).tolist() == [True, False]
-    assert find_unscored_catch(trials, {"a": len}).tolist() == [False, False]
+    assert find_unscored_catch_trials(trials, SCORES).tolist() == [True, False]
+    assert find_unscored_catch_trials(trials, {"a": len}).tolist() == [False, False]
     # With nothing but catch trials there is no model to evaluate: what lacks is said.
     with pytest.raises(InputError, match="has no score for 2 of 2 sentences"):
         evaluate(choices[:1], SCORES)

@@ -16,15 +16,18 @@ _MAX_SHOWN_ANSWERS = 4
 
 
 def has_codes(ratings: pd.Series) -> bool:
-    """Return whether a column contains response codes instead of ratings from -2.5 to 2.5.
+    """Return whether answers are response codes, which must be converted to ratings.
+
+    A rating states how strongly a participant prefers one of two sentences, on a scale of this
+    library such as -2.5, -1.5, ..., 2.5. A response code is the answer as the experiment program
+    recorded it, for example the label of a button or a number from 1 to 7.
 
     Parameters
     ----------
     ratings
         Recorded answers. Text is always a code. Numbers are codes if all of them are integers and
-        they do not fit any known rating scale. For example, the answers 1 to 7 are codes.
+        they do not fit any rating scale of this library.
     """
-    # Ratings on known scales include fractions such as 0.5; codes are integers such as 1 to 7.
     numbers = pd.to_numeric(ratings.dropna(), errors="coerce")
     if numbers.isna().any():
         return True
@@ -58,10 +61,12 @@ def guess_scale_ends(answers: pd.Series) -> dict[str, object]:
 def count_buttons(
     data: pd.DataFrame, program: str | None, n_choices: int | None, call: ReadCall
 ) -> pd.Series | None:
-    """Return how many response buttons a participant could press in each trial.
+    """Return how many response buttons were shown in each trial.
 
-    Some programs, such as jsPsych, record the number of the pressed button, counted from 0. This
-    number can be converted to a rating only if the number of buttons is known.
+    Some programs, such as jsPsych, record which button was pressed as a number, counted from 0.
+    This number can be converted to a rating only if the total number of buttons is known. Numeric
+    responses are taken to be button numbers if the table was written by jsPsych, or if
+    `n_choices` or the column `n_choices` is given.
 
     Parameters
     ----------
@@ -78,33 +83,32 @@ def count_buttons(
     Returns
     -------
     Series or None
-        Number of buttons in each row. None if the responses are not button numbers.
+        Number of buttons in each row. None if the responses are not taken to be button numbers.
 
     Raises
     ------
     InputError
         If a number of buttons is missing, or is not an integer of at least 2.
     """
-    may_be_buttons = n_choices is not None or "n_choices" in data or program == "jsPsych"
-    # Only jsPsych records button numbers without further information. They are integers.
-    if not may_be_buttons or pd.to_numeric(data["response"], errors="coerce").isna().any():
+    has_buttons = n_choices is not None or "n_choices" in data or program == "jsPsych"
+    if not has_buttons or pd.to_numeric(data["response"], errors="coerce").isna().any():
         return None
-    # The column has priority over the argument.
-    button_counts = pd.Series(n_choices, index=data.index, dtype=object)
+    # Number of buttons in each row: the column has priority over the argument.
+    n_buttons = pd.Series(n_choices, index=data.index, dtype=object)
     if "n_choices" in data:
         column = data["n_choices"]
-        button_counts = column.astype(object).where(column.notna(), button_counts)
+        n_buttons = column.astype(object).where(column.notna(), n_buttons)
     refuse_rows(
-        button_counts.isna(),
+        n_buttons.isna(),
         "the data do not say how many buttons there were ({rows}); add a column 'n_choices', or "
-        f"give the number: {call.complete(n_choices=2)}",
+        f"give the number: {call.format_with(n_choices=2)}",
     )
     # There are at least two buttons, and their number is an integer.
-    numbers = pd.to_numeric(button_counts, errors="coerce").astype(float)
-    is_valid = (numbers >= 2) & (numbers % 1 == 0)
+    numeric = pd.to_numeric(n_buttons, errors="coerce").astype(float)
+    is_valid = (numeric >= 2) & (numeric % 1 == 0)
     message = "n_choices {value!r} is not a number of buttons, at least 2 ({rows})"
-    refuse_rows(~is_valid, message, button_counts)
-    return numbers
+    refuse_rows(~is_valid, message, n_buttons)
+    return numeric
 
 
 def convert_answers(
@@ -170,8 +174,8 @@ def convert_answers(
         if is_left is None:
             raise InputError(
                 "the answers are left and right; name the column that says where sentence 1 was: "
-                f"{call.complete(side='COLUMN')}; or, if it was always on the left: "
-                f"{call.complete(low='left', high='right')}"
+                f"{call.format_with(side='COLUMN')}; or, if it was always on the left: "
+                f"{call.format_with(low='left', high='right')}"
             )
         low, high = "left", "right"
     # 3. Codes on one scale, 4. numbers of buttons, 5. codes on the scale of each row.
@@ -204,7 +208,7 @@ def convert_answers(
         raise InputError(
             f"the answers are {examples}{more}; which of them are the strongest preference for "
             "sentence 1 and for sentence 2 (or for the left and the right one)? Correct this "
-            f"proposal: {call.complete(None, **proposal)}"
+            f"proposal: {call.format_with(None, **proposal)}"
         )
     first_end = f"{low:g}" if isinstance(low, float) else low
     if is_left is None:

@@ -289,7 +289,7 @@ def _map_columns(
         if program and standard == "side" and len(candidates) > 1:
             raise InputError(
                 f"the file has both {candidates[0]!r} and {candidates[1]!r}; name the column that "
-                f"says where sentence 1 was: {call.complete(side=candidates[0])}"
+                f"says where sentence 1 was: {call.format_with(side=candidates[0])}"
             )
         if program:
             used[standard] = candidates[0]
@@ -319,7 +319,7 @@ def _map_columns(
         ends = guess_scale_ends(data[answers]) if needs_ends else {}
         raise InputError(
             f"which columns contain {' and '.join(missing)}? Correct this proposal: "
-            f"{call.complete(mapping, **ends)}{hint}; "
+            f"{call.format_with(mapping, **ends)}{hint}; "
             f"{suggest_names('', [str(c) for c in data.columns], 'it has')}"
         )
     return used
@@ -371,6 +371,6 @@ def _refuse_unused_sides(unused: pd.DataFrame, call: ReadCall) -> None:
             # The message contains the call to repeat, with and without this column as the side.
             raise InputError(
                 f"the column {column!r} contains left and right, and is not used; if it says where "
-                f"sentence 1 was: {call.complete(side=column)}; if not: "
-                f"{call.complete(side='none')}"
+                f"sentence 1 was: {call.format_with(side=column)}; if not: "
+                f"{call.format_with(side='none')}"
             )

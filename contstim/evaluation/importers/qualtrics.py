@@ -151,15 +151,19 @@ def _find_exclusion_reasons(sessions: pd.DataFrame) -> pd.Series:
     # A session is unfinished if `Finished` is false or `Progress` is below 100 per cent.
     progress = pd.to_numeric(read_column("Progress"), errors="coerce")
     is_unfinished = read_column("Finished").map(TRUTH).eq(False) | (progress < 100)
-    rule = pd.Series(None, index=sessions.index, dtype=object)
-    rule[is_unfinished] = "session not finished"
+    reasons = pd.Series(None, index=sessions.index, dtype=object)
+    reasons[is_unfinished] = "session not finished"
     # A preview or test takes precedence over an unfinished session.
-    rule[read_column("Status").isin(_TEST_STATUS)] = "preview or test"
-    return rule
+    reasons[read_column("Status").isin(_TEST_STATUS)] = "preview or test"
+    return reasons
 
 
 def _merge_sessions(sessions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Treat several sessions with the same id of a recruitment platform as one participant.
+    """Give all sessions of one participant the same identifier.
+
+    Qualtrics assigns a new `ResponseId` to each session. Sessions belong to the same participant if
+    they have the same participant id of a recruitment platform such as Prolific. The `ResponseId`
+    of the participant's first session then replaces the others.
 
     Parameters
     ----------
@@ -169,9 +173,10 @@ def _merge_sessions(sessions: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     Returns
     -------
     sessions : DataFrame
-        Sessions in which all sessions of a participant have the `ResponseId` of the first one.
+        The table with one `ResponseId` per participant.
     notes : list of str
-        A note if any participant has several sessions.
+        One sentence with the number of participants who have several sessions; empty if there are
+        none.
     """
     id_columns = [str(column) for column in sessions if normalise_name(column) in _PLATFORM_IDS]
     # Use the first column with ids of a recruitment platform, such as PROLIFIC_PID, that is not

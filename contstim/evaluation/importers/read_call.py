@@ -1,4 +1,4 @@
-"""The call that reads a table, completed in error messages."""
+"""Format the command or Python call that reads a table, for error messages."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pandas as pd
 
 
 class ReadCall:
-    """Call that reads a table, shown to the user when the table cannot be read.
+    """Call by which the user tried to read a table of choices.
 
-    An error message contains the call with the missing arguments, as a call of `read_choices` and,
-    for a file, as arguments of a command.
+    If an argument is missing, the error message shows the call with this argument added: a call of
+    the Python function `read_choices` and, for a file, also the arguments of a command.
 
     Parameters
     ----------
@@ -32,15 +32,16 @@ class ReadCall:
         if "side" in columns:
             self.options["side"] = columns["side"]
 
-    def complete(self, columns: Mapping[str, str] | None = None, **options: object) -> str:
-        """Format the call, with further arguments, as text that the user can copy and run.
+    def format_with(self, columns: Mapping[str, str] | None = None, **options: object) -> str:
+        """Return the call that reads the table, with arguments added, as text to copy and run.
 
         Parameters
         ----------
         columns
-            Further entries of the mapping from standard column names to the names in the table.
+            Mapping from standard column names to names in the table. It is added to the mapping
+            that the user gave.
         options
-            Further options of `read_export`.
+            Options of `read_export`. They are added to the options that the user gave.
 
         Returns
         -------

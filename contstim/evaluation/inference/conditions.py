@@ -170,15 +170,18 @@ def _estimate_latin_square(difference: Contrast) -> MeanEstimate:
     Each participant judges each item in one of the two conditions only.
 
     1. Remove the effects of participants, items and conditions by weighted least squares.
-    2. The residuals, with sign + in the first and - in the second condition, form a
-       participant x item table. Let Q_P, Q_I and Q_B be its sums of squares, see `CrossedDesign`.
-       With N participants and K items, the variance is V_P + V_I - V_E, where
+    2. Multiply the residuals by their weights, which are positive in the first condition and
+       negative in the second. Add these products for each participant, for each item, and for each
+       block, that is, each combination of a participant and an item. Let Q_P, Q_I and Q_B be the
+       sums of the squared totals of participants, items and blocks. With N participants and K
+       items, the variance of the difference is V_P + V_I - V_E, where
 
            V_P = Q_P N / (N - 2),   V_I = Q_I K / (K - 2),
            V_E = (Q_B - Q_P / K - Q_I / N) N K / ((N - 2) (K - 2)),
 
-       with N - 2, K - 2 and (N - 2) (K - 2) degrees of freedom: participants and items vary within
-       two lists (Pollatsek and Well 1995, doi 10.1037/0278-7393.21.3.785).
+       with N - 2, K - 2 and (N - 2) (K - 2) degrees of freedom. Two degrees of freedom are lost
+       because participants and items are divided into two lists, and means of lists are estimated
+       (Pollatsek and Well 1995, doi 10.1037/0278-7393.21.3.785).
     3. If choices are missing, participants and items have slightly unequal weights in the two
        conditions. The variance of their effects times the sum of squared differences in weight is
        added.

@@ -71,12 +71,13 @@ class QuasiFInference:
             One result per pair of models.
         """
         results = [InferenceResult()] * len(values.data.models)
-        # One number per choice and model, from which mean values and their standard errors are
-        # estimated.
-        samples = _samples_by_model((part.subset for part in values.parts), values.measure)
-        for part in values.parts:
-            for model in part.subset.models:
-                results[model] = self._test_model(values, part, model, samples[model])
+        # Samples of observations, one number per choice and model, from which mean values and their
+        # standard errors are estimated.
+        samples = _collect_samples((v.subset for v in values.subset_values), values.measure)
+        # Models that are evaluated on the same trials form a group.
+        for group in values.subset_values:
+            for model in group.subset.models:
+                results[model] = self._test_model(values, group, model, samples[model])
         comparisons = [
             self._compare_models(values, i, j, samples.get(i), samples.get(j)) for i, j in pairs
         ]
@@ -119,13 +120,13 @@ class QuasiFInference:
         for level in levels:
             factor_levels = (*analysis.factor_levels, (column, level))
             subsets = group_by_trials(data, replace(analysis, factor_levels=factor_levels))
-            samples_by_level.append(_samples_by_model(subsets, measure))
+            samples_by_level.append(_collect_samples(subsets, measure))
         # Compare single models, then pairs of models (interactions). A model must have trials at
         # both levels.
         tested = sorted(samples_by_level[0].keys() & samples_by_level[1].keys())
         for models in (*((model,) for model in tested), *combinations(tested, 2)):
-            # The first index is the level, the second the model: one model, or two models of a
-            # pair.
+            # Observations of the one or two models at each level, and participants who have
+            # observations for all of these models.
             conditions = [[samples[model] for model in models] for samples in samples_by_level]
             participants = [
                 np.intersect1d(condition[0].participants, condition[-1].participants)
@@ -146,7 +147,7 @@ class QuasiFInference:
             yield models, (n_first, n_second), estimate
 
     def _test_model(
-        self, values: AnalysisValues, part: SubsetValues, model: int, sample: _Sample
+        self, values: AnalysisValues, group: SubsetValues, model: int, sample: _Sample
     ) -> InferenceResult:
         """Test whether a model differs from chance and from the lower noise ceiling.
 
@@ -158,15 +159,16 @@ class QuasiFInference:
         ----------
         values
             Values and noise ceilings of all models in one analysis.
-        part
-            Values and ceilings on the trials of this model. Ceilings use only the trials that
-            enough other participants judged.
+        group
+            Values and ceilings of the models with the same trials as this model. Ceilings use only
+            the trials that enough other participants judged.
         model
             Index of the model.
         sample
             Observations of the model, one per choice.
         """
-        measure, ceilings, subset = values.measure, part.ceilings, part.ceilings.matched
+        # `subset` contains the choices on trials that enough other participants judged.
+        measure, ceilings, subset = values.measure, group.ceilings, group.ceilings.matched
         # Interval on Fisher's z scale, and test of the model's value against chance.
         estimate, maximum = sample.estimate(measure, self.item_effects)
         low, high = estimate.bounded_interval(measure.chance, maximum)
@@ -190,7 +192,7 @@ class QuasiFInference:
         upper = _Sample(subset, ceilings.upper_influence)
         lower_estimate, lower_maximum = lower.estimate(measure, self.item_effects)
         upper_estimate, upper_maximum = upper.estimate(measure, self.item_effects, is_upper=True)
-        # The gap is the model's value minus the lower ceiling.
+        # The gap is the model's value minus the lower ceiling, on the same trials.
         gap = matched.difference(lower, self.item_effects)
         # Accuracies may differ on few items only, so the standard error needs a correction.
         if self.item_effects == "random" and measure.is_trial_mean:
@@ -219,20 +221,20 @@ class QuasiFInference:
         Parameters
         ----------
         values
-            Values and noise ceilings of all models in one analysis.
+            Value (for example, accuracy) and noise ceilings of each model for each participant.
         i, j
             Indices of the two models.
         first, second
-            Values of models i and j, one per choice; None if a model was not evaluated.
+            Observations of models i and j, one per choice; None if a model was not evaluated.
 
         Returns
         -------
         InferenceResult
-            Result for model i minus model j; empty if no participant has values for both.
+            Result for model i minus model j. All numbers are missing (NaN) if no participant has
+            values for both models.
         """
+        # One difference per participant, NaN if one of the two values is not defined.
         differences = values.value[:, i] - values.value[:, j]
-        # `differences` has one element per participant, NaN if one of the two values is not
-        # defined.
         n_participants = int((~np.isnan(differences)).sum())
         if first is None or second is None or not n_participants:
             return InferenceResult()
@@ -369,7 +371,7 @@ class _Sample:
         return Contrast.from_means(means, self.subset.data.design).estimate(item_effects)
 
 
-def _samples_by_model(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Sample]:
+def _collect_samples(subsets: Iterable[Subset], measure: Measure) -> dict[int, _Sample]:
     """Collect the observations from which the mean value of each model is estimated.
 
     Parameters
@@ -386,10 +388,12 @@ def _samples_by_model(subsets: Iterable[Subset], measure: Measure) -> dict[int, 
         Observations, one per choice, by the index of the model. Models without trials are left out.
     """
     samples = {}
-    for subset in subsets:
-        # All models of a subset are evaluated on the same choices.
-        for model in subset.models if subset.n_rows else ():
-            # Prediction of the model for each choice, and influence of each choice on its value.
-            log_ratio = subset.data.log_ratio[subset.pair, model]
-            samples[int(model)] = _Sample(subset, measure.trial_influence(subset, log_ratio))
+    # All models of a subset are evaluated on the same choices.
+    for subset in (s for s in subsets if s.n_rows):
+        for model in subset.models:
+            predictions = subset.data.log_ratio[subset.pair, model]
+            # One number per choice. Their mean over a participant is the value of the model for the
+            # participant; for accuracy, the numbers are 1 for correct predictions and 0 otherwise.
+            influences = measure.trial_influence(subset, predictions)
+            samples[int(model)] = _Sample(subset, influences)
     return samples

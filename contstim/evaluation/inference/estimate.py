@@ -92,9 +92,10 @@ class MeanEstimate:
     def bounded_interval(self, chance: float, maximum: float = 1.0) -> tuple[float, float]:
         """Return the 95 % confidence interval for a measure with a largest possible value.
 
-        The interval is symmetric on Fisher's z scale, so it cannot extend beyond the maximum. If
-        z is not defined, the t interval is used and clipped to the possible values, from
-        2 chance - maximum to maximum. A value below this range is not clipped.
+        The interval is symmetric on Fisher's z scale, so it cannot extend beyond the maximum. If z
+        is not defined, the t interval is used. Its ends are clipped to the possible values of the
+        measure, which are symmetric about chance: the minimum is 2 * chance - maximum. If the
+        estimate itself is below this minimum, the t interval is not clipped.
 
         Parameters
         ----------

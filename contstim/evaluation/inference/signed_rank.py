@@ -103,9 +103,9 @@ class SignedRankInference:
         # `reshape` also handles an empty list of pairs. `samples` contains the mean value of each
         # model in each bootstrap resample, shape (B, M).
         samples = np.full((len(self.resamples.participants), len(values.data.models)), np.nan)
-        for part in values.parts:
-            means = resample_values(part.subset, values.measure, self.resamples)
-            samples[:, part.subset.models] = means
+        for group in values.subset_values:
+            means = resample_values(group.subset, values.measure, self.resamples)
+            samples[:, group.subset.models] = means
         # Test the models against the lower ceiling, then the differences between two models.
         models = self._test_columns(values.matched - values.lower, samples)
         differences = values.value[:, first] - values.value[:, second]
@@ -432,7 +432,9 @@ def percentile_intervals(samples: FloatArray, n_units: int) -> tuple[FloatArray,
     low, high = np.full((2, samples.shape[1]), np.nan)
     has_samples = ~np.isnan(samples).all(axis=0)
     if n_units >= 2 and has_samples.any():
-        # Percentiles Φ(± sqrt(n / (n - 1)) t) instead of Φ(± 1.96), which widen the interval.
+        # Expand the percentiles from Φ(± 1.96) to Φ(± sqrt(n / (n - 1)) t). The quantile t of
+        # Student's distribution replaces 1.96, because the variance is estimated. The square root
+        # corrects for the variance of resampled means, which is too small by (n - 1) / n.
         z = np.sqrt(n_units / (n_units - 1)) * student.ppf(0.975, n_units - 1)
         # Probability below the lower percentile, and above the upper one.
         tail = float(norm.sf(z))

@@ -47,15 +47,16 @@ def check_measure(measure: Measure, seed: int = 0) -> list[str]:
     for _ in range(_N_STUDIES):
         subset = _random_study(rng)
         responses, log_ratio = measure.responses(subset), subset.data.log_ratio
-        # Apply the definition to the choices of each participant and the predictions of each model.
-        definition = np.empty((subset.n_participants, _N_MODELS))
-        for participant, model in np.ndindex(definition.shape):
+        # `participant_value` defines the value of one model for one participant.
+        expected = np.empty((subset.n_participants, _N_MODELS))
+        for participant, model in np.ndindex(expected.shape):
             rows = subset.rows_by_participant[participant]
             predictions = log_ratio[subset.pair[rows], model]
-            definition[participant, model] = measure.participant_value(responses[rows], predictions)
-        # Compare with the route by pseudo-values, which whole studies use.
-        if not np.allclose(measure.values(subset), definition, rtol=0, atol=1e-9, equal_nan=True):
-            error = np.nanmax(np.abs(measure.values(subset) - definition))
+            expected[participant, model] = measure.participant_value(responses[rows], predictions)
+        # `values` computes all values of a study at once, as means of pseudo-values.
+        values = measure.values(subset)
+        if not np.allclose(values, expected, rtol=0, atol=1e-9, equal_nan=True):
+            error = np.nanmax(np.abs(values - expected))
             raise ValidationError(
                 f"{measure.name}: mean pseudo-values differ from participant_value by {error:.2g}"
             )

@@ -82,11 +82,12 @@ class EngineModel(SentenceModel):
     @property
     def event(self) -> Event:
         """Definition of the score: tokens after inserted tokens and the prefix, without the end."""
-        before = [" ".join(self.leading_tokens), repr(self.prefix) if self.prefix else ""]
+        # An event is the part of a text to which the score assigns a probability. Its fields are
+        # descriptions. Context before the first word, for example "<s> and 'Once upon a time'":
+        context = [" ".join(self.leading_tokens), repr(self.prefix) if self.prefix else ""]
         return Event(
             units="tokens",
-            # Inserted tokens and text before each sentence: "<s> and 'Once upon a time'".
-            start=" and ".join(filter(None, before)) or "none",
+            start=" and ".join(filter(None, context)) or "none",
             end="none",
             punctuation="keep",
         )

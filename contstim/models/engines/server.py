@@ -38,7 +38,7 @@ _TEST_TEXTS = (
 # Limits of log-probabilities in nats: rounding error, maximum difference between two results for
 # one token, and lower bound.
 _ROUNDING_ERROR, _MAX_DIFFERENCE, _MIN_LOG_PROB = 1e-3, 0.5, -1e3
-# Maximum size of an answer.
+# Maximum size of a response.
 _MAX_BYTES = 64 * 2**20
 # Maximum number of attempts; pause before the second attempt in seconds, which doubles each time;
 # and maximum pause that a server may request.
@@ -51,7 +51,7 @@ _TopLogProb = Annotated[float, Field(le=_ROUNDING_ERROR, allow_inf_nan=False)]
 
 
 class _Listing(BaseModel, strict=True):
-    """The field ``logprobs`` of an answer: the tokens of a text with their log-probabilities.
+    """The field ``logprobs`` of a response: the tokens of a text with their log-probabilities.
 
     ``top_logprobs`` contains the most probable token at each position, if the server states it.
     """
@@ -62,14 +62,14 @@ class _Listing(BaseModel, strict=True):
 
 
 class _Choice(BaseModel, strict=True):
-    """The answer to one text of a request; `index` is the number of the text, from 0."""
+    """The result for one text of a request; `index` is the index of the text."""
 
     index: int
     logprobs: _Listing
 
 
-class _Answer(BaseModel, strict=True):
-    """The JSON answer to a request, which has one `_Choice` per text."""
+class _Response(BaseModel, strict=True):
+    """The JSON response to a request, which has one `_Choice` per text."""
 
     choices: list[_Choice]
 
@@ -191,7 +191,7 @@ class ServedModel(EngineModel):
                 reason = f"{type(error).__name__}: {error}"
             else:
                 if status == 200:
-                    return self._validate(answer, texts)
+                    return self._parse_response(answer, texts)
                 message = " ".join(answer.decode("utf-8", "replace").split())
                 if self._key:  # Never print the user's API key.
                     message = message.replace(self._key, "…")
@@ -234,15 +234,15 @@ class ServedModel(EngineModel):
                     )
                 return reply.status, body, reply.headers.get("Retry-After", "")
 
-    def _validate(self, body: bytes, texts: Sequence[str]) -> list[PromptLogprobs]:
-        """Parse and check the answer of the server to a request.
+    def _parse_response(self, body: bytes, texts: Sequence[str]) -> list[PromptLogprobs]:
+        """Read the log-probabilities of S texts from a response of the server, and check them.
 
         Parameters
         ----------
         body
-            Body of the answer, in JSON format.
+            Body of the HTTP response, in JSON format.
         texts
-            The S texts in the request.
+            The S texts whose log-probabilities were requested.
 
         Returns
         -------
@@ -252,11 +252,11 @@ class ServedModel(EngineModel):
         Raises
         ------
         EngineError
-            If the answer does not have one result per text.
+            If the response does not have one result per text, or a result is invalid.
         """
         try:
-            # Check the types of all fields of the JSON answer.
-            choices = _Answer.model_validate_json(body).choices
+            # Check the types of all fields.
+            choices = _Response.model_validate_json(body).choices
         except ValidationError as error:
             problem: Mapping[str, Any] = error.errors(include_url=False)[0]
             field = ".".join(map(str, problem["loc"]))
@@ -265,7 +265,7 @@ class ServedModel(EngineModel):
                 f"{problem['msg']}); it must support 'echo' and 'logprobs', which the server of "
                 "llama.cpp, Ollama and chat endpoints do not"
             ) from None
-        # The answers may come in any order. Each has the number of its text.
+        # The results of the texts may be in any order. Each has the index of its text.
         choices.sort(key=lambda choice: choice.index)
         if [choice.index for choice in choices] != list(range(len(texts))):
             raise EngineError(

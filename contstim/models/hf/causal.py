@@ -68,8 +68,8 @@ class CausalModel(TransformerModel, PrefixModel):
 
     Attributes
     ----------
-    is_corrected
-        Whether word probabilities are corrected for white space.
+    corrects_white_space
+        Whether word probabilities are corrected for white space (``words=corrected``).
     boundary_ids
         Ids of the tokens that cannot continue a word, the set B.
     start_ids
@@ -100,13 +100,13 @@ class CausalModel(TransformerModel, PrefixModel):
             self.end = [int(end_id)]
 
         classes = self.tokenizer.token_classes
-        self.is_corrected = self.options.words == "corrected"
-        if self.is_corrected and not classes.marks_space:
+        self.corrects_white_space = self.options.words == "corrected"
+        if self.corrects_white_space and not classes.marks_space:
             raise SpecError(
                 f"words='corrected' in {self.spec!r}: its vocabulary does not mark the white space "
                 "before words; leave the option out"
             )
-        if self.is_corrected and self.tokenizer.options.punctuation == "context":
+        if self.corrects_white_space and self.tokenizer.options.punctuation == "context":
             raise SpecError(
                 f"words='corrected' with punctuation='context' in {self.spec!r}: a word ends after "
                 "its punctuation marks; leave one of the two options out"
@@ -211,9 +211,9 @@ class CausalModel(TransformerModel, PrefixModel):
     def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Return the log-probability of each scored token of S sentences.
 
-        If the network supports it, a long text before the sentences is computed only once. First
-        words that several sentences share are also computed once. Otherwise each sentence is
-        computed as a whole.
+        The network processes tokens that several sentences have in common only once, if it supports
+        this: either a long prefix (start token or prompt) before all sentences, or first words that
+        are equal in several sentences. Otherwise it processes each sentence as a whole.
 
         Parameters
         ----------
@@ -223,14 +223,14 @@ class CausalModel(TransformerModel, PrefixModel):
         Returns
         -------
         list of array
-            One array for each sentence, with one value per scored token, nats.
+            One array for each sentence, with one value in nats per scored token.
         """
         if len(self.prefix) >= _MIN_CACHED_PREFIX:
-            # Compute a long prefix only once. None: the network does not support this.
+            # Process a long prefix only once. None: the network does not support this.
             from_cache = self.cached_log_probs(encoded)
             if from_cache is not None:
                 return from_cache
-        # Compute tokens only once with which several sentences begin, if there are enough of them.
+        # Process equal first words only once. None: too few are equal, or no support.
         from_trees = self.tree_log_probs(encoded)
         if from_trees is not None:
             return from_trees
@@ -369,7 +369,7 @@ class CausalModel(TransformerModel, PrefixModel):
         corrected for white space, the last word's end is predicted at the last token.
         """
         positions = encoded.scored_positions - 1
-        if self.is_corrected and not self.end:
+        if self.corrects_white_space and not self.end:
             positions = np.append(positions, len(encoded.ids) - 1)
         return positions
 
@@ -383,7 +383,7 @@ class CausalModel(TransformerModel, PrefixModel):
         """
         n_tokens = len(encoded.scored_positions)
         log_probs = np.array(predictions["token"][:n_tokens], dtype=np.float64)
-        if not self.is_corrected:
+        if not self.corrects_white_space:
             return log_probs
         n_in_words = n_tokens - len(self.end)
         word_indices = encoded.word_indices[:n_in_words]
@@ -448,16 +448,17 @@ class CausalModel(TransformerModel, PrefixModel):
         Returns
         -------
         array
-            Structured array, shape (m,), with the log-probability of three events in nats:
-            ``token``, the next token is the one in `next_tokens`; ``boundary``, the next token
-            cannot continue a word; ``start``, the next token can start the first word. The last two
+            Structured array, shape (m,), with three log-probabilities in nats: ``token``, that the
+            next token is the one in `next_tokens`; ``boundary``, that the next token cannot
+            continue a word; ``start``, that the next token can start the first word. The last two
             are 0 unless the model has the option ``words=corrected``.
         """
         log_probs = logits.log_softmax(dim=1)  # (positions, vocabulary)
         targets = torch.from_numpy(next_tokens).to(logits.device)
         predictions = np.zeros(len(next_tokens), dtype=_PREDICTION)
         predictions["token"] = log_probs.gather(1, targets[:, None])[:, 0].cpu().numpy()
-        if self.is_corrected:
+        if self.corrects_white_space:
+            # To correct word probabilities for white space, the score also needs
             # log p(the next token cannot continue a word) and log p(it can start the first word).
             predictions["boundary"] = log_probs[:, self.boundary_ids].logsumexp(dim=1).cpu().numpy()
             predictions["start"] = log_probs[:, self.start_ids].logsumexp(dim=1).cpu().numpy()

@@ -92,7 +92,7 @@ class LeftContext:
         # the candidate, whose log-probability is computed below; 0 is a placeholder.
         predictions = model.predict(logits, np.append(left[1:], 0))
         log_prob = float(predictions["token"][surrounding.scored_left - 1].sum())
-        if model.is_corrected:
+        if model.corrects_white_space:
             # The correction for white space divides the probability of the first word by the
             # probability that the next token can start a word.
             first_position = encoded.scored_positions[0] - 1
@@ -187,7 +187,7 @@ class LeftContext:
         positions = scored_positions[scored_positions > start] - 1 - start
         n_tokens = len(positions)
         # Corrected words include the probability that the last word ends after its last token.
-        scores_word_end = model.is_corrected and not model.end
+        scores_word_end = model.corrects_white_space and not model.end
         if scores_word_end:
             positions = np.append(positions, ids.shape[1] - 1)
         if len(positions) == 0:
@@ -269,7 +269,7 @@ def score_causal_candidates(
     return ReplacementScores(
         upper_bounds.copy(),
         estimates,
-        is_exact=is_complete and len(surrounding.right) == 0 and not model.is_corrected,
+        is_exact=is_complete and len(surrounding.right) == 0 and not model.corrects_white_space,
         score=score,
         cost=ScoringCost(n_inputs, multiply_adds, n_tokens),
     )

@@ -180,10 +180,10 @@ class SubwordTokenizer:
                 f"unknown='unk' in {name!r}: its tokenizer has no unknown-word token with known "
                 "character offsets; leave the option out"
             )
-        self.first = self._determine_first_word()
+        self.first = self._determine_first_word_form()
 
-    def _determine_first_word(self) -> str:
-        """Determine whether the token of the first word includes a space (attribute `first`).
+    def _determine_first_word_form(self) -> str:
+        """Return whether the token of the first word includes a space, see the attribute `first`.
 
         Many tokenizers have two tokens for a word, with and without a space before it. The option
         ``first`` selects one of them, or leaves the choice to the tokenizer (``auto``).

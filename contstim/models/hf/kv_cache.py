@@ -16,16 +16,18 @@ from contstim.models.hf.network import Network
 
 @dataclass(frozen=True, eq=False)
 class KVCache:
-    """Cached attention keys and values of one row of tokens.
+    """Cached attention keys and values of a token sequence.
 
-    With the cache, a causal transformer continues the row without computing its tokens again.
+    With the cache, a causal transformer processes tokens that follow the sequence without
+    processing the sequence again.
 
     Attributes
     ----------
     ids
-        Token ids of the row.
+        Token ids of the sequence.
     cache
-        Cache object of transformers. None if the network has no usable cache.
+        Keys and values, as an object of the package `transformers`. None if the network cannot use
+        a cache.
     device
         Device of the network.
     """
@@ -35,14 +37,14 @@ class KVCache:
     device: torch.device
 
     def repeat(self, n_rows: int, length: int) -> dict[str, Any]:
-        """Copy the cache for a batch of rows that continue the cached row.
+        """Copy the cache for a batch of token sequences that start with the cached sequence.
 
         Parameters
         ----------
         n_rows
-            Number of rows of the batch.
+            Number of sequences in the batch.
         length
-            Number of further tokens of each row.
+            Number of tokens of each sequence after the cached ones.
 
         Returns
         -------
@@ -60,7 +62,7 @@ class KVCache:
 def prefill(
     network: Network, ids: IntArray, *, use_cache: bool = True
 ) -> tuple[torch.Tensor, KVCache]:
-    """Run the network on one row of tokens and cache its keys and values.
+    """Run the network on one token sequence, and cache its keys and values.
 
     Some networks compute wrong logits from a cache, see `supports_cache`.
 
@@ -69,7 +71,7 @@ def prefill(
     network
         Causal network.
     ids
-        Token ids of the row, shape (L,).
+        Token ids of the sequence, shape (L,).
     use_cache
         Whether to store keys and values. Some networks compute logits only without a cache.
 
@@ -78,7 +80,7 @@ def prefill(
     tensor
         Logits at all positions over a vocabulary of V tokens, shape (L, V), float32 or wider.
     KVCache
-        Cache of the row.
+        Cache of the sequence.
     """
     with torch.inference_mode():
         # A batch of one row, without padding: shape (1, L).

@@ -116,7 +116,7 @@ class MaskedWord:
         # The rows are in ascending order: count the changes to get the number of distinct rows.
         return int(np.count_nonzero(np.diff(rows))) + 1
 
-    def weigh_shared_inputs(self) -> tuple[IntArray, FloatArray]:
+    def weigh_shared_copies(self) -> tuple[IntArray, FloatArray]:
         """Find the copies of the sentence in which the whole word is masked, and their weights.
 
         Returns
@@ -129,7 +129,6 @@ class MaskedWord:
         """
         plan, terms = self.terms.plan, self.terms.masked_terms
         rows = np.unique(plan.rows[terms])
-        # Add up the weights of the terms of each copy.
         weights = np.bincount(plan.rows[terms], plan.weights[terms], minlength=len(plan.masks))
         return rows, weights[rows].astype(np.float64)
 
@@ -201,11 +200,9 @@ class MaskedWord:
         """Return the factor by which estimates scale the sum from `sum_candidate_tokens`.
 
         The sum contains only the predictions of the candidate that have been computed. The factor
-        extrapolates it to all predictions.
-
-        The factor is (w_m + 0.7 w_v) / w_c, a ratio of summed weights: w_m of the predictions with
-        the whole candidate masked, w_v of the predictions with a visible token of the candidate,
-        which are closer to 0, and w_c of the predictions computed so far.
+        extrapolates it to all predictions. It is (w_m + 0.7 w_v) / w_c, where w_m is the weight of
+        the predictions with the whole candidate masked, w_v of those with a visible token of the
+        candidate, which are closer to 0, and w_c of the predictions computed so far.
 
         Returns
         -------
@@ -281,11 +278,12 @@ class MaskedWord:
         return [(mask_by_copy[c], i) for c, i in zip(copies.tolist(), indices, strict=True)]
 
     def find_missing_terms(self) -> IntArray:
-        """Return the indices of predictions of other words that have not been computed yet.
+        """Return the indices of terms outside the candidate that `compute` has not computed yet.
 
-        Only predictions from copies with the whole candidate masked are considered. In upper
-        bounds, their log-probabilities are replaced by 0; in estimates, by the log-probabilities in
-        the original sentence.
+        A term is the log-probability of one token, predicted from a copy of the sentence in which
+        some tokens are masked. Only terms are returned that predict a token of another word than
+        the candidate, from a copy in which the whole candidate is masked. Upper bounds replace
+        these terms by 0, and estimates replace them by their values in the original sentence.
         """
         terms = self.terms.masked_terms
         is_other = ~self.terms.is_word_term[terms]
@@ -309,7 +307,6 @@ class MaskedWord:
             Scores, shape (k,), nats.
         """
         model, plan, terms = self.model, self.terms.plan, self.terms.visible_terms
-        # A term is the log-probability of one token, predicted from a masked copy of the sentence.
         # Terms with the whole candidate masked need the network only once for all candidates.
         self.compute(np.unique(plan.rows[self.terms.masked_terms]))
         # Terms with a visible token of the candidate need masked copies of each sentence.
@@ -338,38 +335,49 @@ class MaskedWord:
 
 
 def _select_masks(plan: MaskingPlan, terms: IntArray) -> tuple[BoolArray, IntArray]:
-    """Select the masked copies of a sentence that are needed to compute selected terms.
+    """Select the masked copies of a sentence from which given terms are predicted.
 
-    A term is the log-probability of one token, predicted from one masked copy of the sentence. The
-    plan lists copies and terms.
+    A term is the log-probability of one token, predicted from a copy of the sentence in which some
+    tokens are masked.
+
+    Parameters
+    ----------
+    plan
+        Masked copies of a sentence with T scored tokens, and the terms predicted from them.
+    terms
+        Indices of k terms in the plan, shape (k,).
 
     Returns
     -------
     masks : array
-        Whether each of r selected copies masks each of the T scored tokens, shape (r, T).
+        Whether token t is masked in copy c, shape (r, T), for the r copies that are needed.
     term_rows : array
-        Index of the selected copy from which each term is predicted, with the shape of `terms`.
+        Row in `masks` of the copy from which each term is predicted, shape (k,).
     """
     used_rows, term_rows = np.unique(plan.rows[terms], return_inverse=True)
     return plan.masks[used_rows], term_rows.astype(np.int64)
 
 
-def compute_shared_inputs(
+def compute_shared_terms(
     masked_words: dict[int, MaskedWord], n_candidates: dict[int, int], length: int
 ) -> None:
-    """Compute the predictions on which the upper bounds of all candidates are based.
+    """Compute terms of the score that are equal for all candidates, within a budget.
 
-    Only copies of the sentence that mask the whole candidate are computed, in decreasing order of
-    benefit / cost. The benefit of a copy is the weight of its predictions times the number of
-    candidates that share them. Its cost is its number of tokens. The total cost is at most
-    `MAX_BOUND_INPUTS` times the length of the original sentence. For each number of tokens of the
-    candidates, at least one copy is computed, even beyond this budget.
+    The network predicts tokens from copies of the sentence with some tokens masked. If the whole
+    candidate is masked, all candidates with the same number of tokens share the copy. Copies of
+    this kind are selected, and the network is run on them. Upper bounds of scores are computed
+    from the results, which `MaskedWord.compute` stores in `masked_words`.
+
+    Copies are selected in decreasing order of benefit / cost. The benefit of a copy is the total
+    weight of its predictions in the score, times the number of candidates that share it. Its cost
+    is its number of tokens. The total cost is at most `MAX_BOUND_INPUTS` times the length of the
+    original sentence, but at least one copy is computed for each number of tokens.
 
     Parameters
     ----------
     masked_words
         Mapping from a number of tokens to the sentence in which this number of masks replaces the
-        word.
+        word. The computed terms are stored in these objects.
     n_candidates
         Mapping from a number of tokens to the number of candidates with this many tokens.
     length
@@ -379,7 +387,7 @@ def compute_shared_inputs(
     # List the masked copies of the sentence: benefit per cost, number n of masks that replace the
     # word, and row in the list of copies for n.
     for n, word in masked_words.items():
-        rows, weights = word.weigh_shared_inputs()
+        rows, weights = word.weigh_shared_copies()
         ratios = weights * n_candidates[n] / len(word.ids)
         if len(ratios):
             # Infinity: the best copy for each number of masks is always computed.
@@ -403,16 +411,16 @@ def score_masked_candidates(
 ) -> ReplacementScores:
     """Score a sentence under a masked model with one word replaced by each of V candidates.
 
-    The score of a sentence is a weighted sum of log-probabilities of its tokens, predicted from
-    copies in which some tokens are masked. Predictions from copies that mask the whole candidate
-    are the same for all candidates with the same number of tokens. Within a limited budget, the
-    copies with the largest weight per input token are computed. The upper bound of a candidate's
-    score is the weighted sum of their predictions; log-probabilities of 0 replace all others.
+    The score of a sentence is a weighted sum of log-probabilities of its tokens, which the network
+    predicts from copies of the sentence with some tokens masked. If the whole candidate is masked,
+    all candidates with the same number of tokens share the predictions. Some of these shared
+    predictions are computed, see `compute_shared_terms`.
 
-    The estimate of the score also includes substitutes for the other predictions. For tokens of
-    other words, these are their log-probabilities in the original sentence. For tokens of the
-    candidate, the computed sum is multiplied by the ratio of the total weight to the computed
-    weight.
+    - The upper bound of a candidate's score is the weighted sum of the computed predictions. All
+      other log-probabilities are replaced by 0, their largest possible value.
+    - The estimate of the score also replaces the predictions that were not computed. A token
+      outside the candidate gets its log-probability in the original sentence. For the tokens of
+      the candidate, the computed sum is extrapolated (`MaskedWord.get_extrapolation_factor`).
 
     Parameters
     ----------
@@ -442,7 +450,7 @@ def score_masked_candidates(
         n_candidates[n] = len(members)
         example = str(sentence.replace(position, words.words[members[0]]))
         check_length(example, len(masked_words[n].ids), model.checkpoint.max_tokens, model.spec)
-    compute_shared_inputs(masked_words, n_candidates, len(encoded.ids))
+    compute_shared_terms(masked_words, n_candidates, len(encoded.ids))
 
     # The log-probabilities of other words in the original sentence serve as estimates.
     n_original = encoded.word_lengths[position]

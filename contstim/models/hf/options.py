@@ -39,24 +39,24 @@ def _choice(default: str, choices: Iterable[str]) -> Any:
     return _option(default, lambda spec, key, default: spec.get_choice(key, choices, default))
 
 
-def _integer(default: str, minimum: int, *, is_even: bool = False) -> Any:
-    """Declare a dataclass field with the value of an option that must be at least `minimum`.
+def _integer(default: str, minimum: int, *, must_be_even: bool = False) -> Any:
+    """Declare a dataclass field with the value of an option that is an integer.
 
-    The value is an integer, and an even one if `is_even` is True. If the default is ``auto``, this
-    text is allowed as well, and the value of the field is then None.
+    The integer must be at least `minimum`, and even if `must_be_even` is True. If the default is
+    ``auto``, this text is allowed as well, and the value of the field is then None.
     """
-    kind = "an even number" if is_even else "a whole number"
+    expected = f"{'an even' if must_be_even else 'a whole'} number of at least {minimum}"
 
-    def read(spec: ModelSpec, key: str, default: str) -> int | None:
+    def read_integer(spec: ModelSpec, key: str, default: str) -> int | None:
         text = spec.get(key, default)
         # None: choose the value automatically.
         if default == "auto" and text == "auto":
             return None
-        if not text.isdecimal() or int(text) < minimum or (is_even and int(text) % 2):
-            raise SpecError(f"{key}={text!r} in {str(spec)!r}: give {kind} of at least {minimum}")
+        if not text.isdecimal() or int(text) < minimum or (must_be_even and int(text) % 2):
+            raise SpecError(f"{key}={text!r} in {str(spec)!r}: give {expected}")
         return int(text)
 
-    return _option(default, read)
+    return _option(default, read_integer)
 
 
 class _SpecOptions:
@@ -136,7 +136,7 @@ class MaskedOptions(_SpecOptions):
         "no", lambda spec, key, default: spec.get_choice(key, ("no", "yes"), default) == "yes"
     )
     exact: int = _integer("10", 1)
-    orders: int = _integer("100", 4, is_even=True)
+    orders: int = _integer("100", 4, must_be_even=True)
     seed: int = _integer("0", 0)
 
 

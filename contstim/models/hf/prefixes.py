@@ -166,7 +166,7 @@ class CausalPrefixes(TokenPrefixes):
         use_cache = supports_tree_cache(model.network, len(ids), model.prefix[:1])
         logits, past = TreeCache.prefill(model.network, ids, use_cache=use_cache)
         next_log_probs = logits[-1:].log_softmax(dim=1)
-        if model.is_corrected:
+        if model.corrects_white_space:
             # Corrected word probabilities (see `CausalModel`): subtract log p(the next token starts
             # a word), so that the probabilities of all first words sum to 1.
             start_log_probs = next_log_probs[:, model.start_ids]
@@ -243,12 +243,14 @@ class CausalPrefixes(TokenPrefixes):
     def _extend_rows(
         self, rows: Sequence[int], tokens: Sequence[_Tokens], *, all_logits: bool
     ) -> tuple[TreeCache, torch.Tensor]:
-        """Append tokens to rows with cached keys and values, and run the network on them.
+        """Run the network on new tokens that continue prefixes in the cache.
 
-        See `TreeCache.extend` for parameters and results.
+        The keys and values of the prefixes are read from the cache. If the network does not support
+        a cache for sequences of this length, for example because its sliding window is shorter,
+        the prefixes are processed again from their first token.
 
-        Rows are computed from their first token if the cache cannot be used for their length, for
-        example because they are longer than the network's sliding window.
+        `rows` are the indices of the prefixes, and `tokens` their new tokens. See
+        `TreeCache.extend` for the results.
         """
         past, network = self._past, self._model.network
         length = max(len(past.ids[row]) + len(new) for row, new in zip(rows, tokens, strict=True))
@@ -296,7 +298,7 @@ class CausalPrefixes(TokenPrefixes):
         model, mark_tokens = self._model, self._find_mark_tokens(mark) if mark else ()
         # log p(mark, end of sentence | prefix)
         log_probs = self._log_probs_after_each((*mark_tokens, *model.end))
-        if model.is_corrected and not model.end:
+        if model.corrects_white_space and not model.end:
             # The correction for white space adds log p(the next token starts a new word), after
             # the mark if there is one.
             next_log_probs = self._next_log_probs

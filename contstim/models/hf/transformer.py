@@ -336,38 +336,54 @@ class TransformerModel(SentenceModel):
             Function from indices of k candidates, shape (k,), to scores in nats, shape (k,).
         """
         candidates = self.tokenizer.candidates(sentence, position, words).tokens
-        left = [] if surrounding is None else surrounding.left.tolist()
-        right = [] if surrounding is None else surrounding.right.tolist()
 
         def score(indices: IntArray) -> FloatArray:
-            """Return the scores of the selected candidates, with the fast function if possible."""
             indices = np.asarray(indices, dtype=np.int64)
-            # Texts of the sentence with the candidates, and tokens of the candidates.
             texts = [str(sentence.replace(position, words.words[i])) for i in indices]
-            selected_tokens = [candidates[i] for i in indices]
-            # Rows of `texts` to score as whole sentences, and rows for the fast function, grouped
-            # by the number of tokens of the candidate.
-            slow_rows: list[int] = []
-            fast_rows: dict[int, list[int]] = {}
-            for row, text_ids in enumerate(self.tokenizer.tokenize(texts)):
-                tokens = selected_tokens[row]
-                # The fast function combines the tokens of the candidate (`tokens`) with the tokens
-                # before and after it (`left`, `right`). Some tokenizers split the text differently.
-                has_expected_ids = [*self.prefix, *text_ids, *self.end] == [*left, *tokens, *right]
-                if score_tokens is not None and has_expected_ids:
-                    fast_rows.setdefault(len(tokens), []).append(row)
-                else:
-                    slow_rows.append(row)
-            scores = np.empty(len(indices), dtype=np.float64)
-            if slow_rows:
-                scores[slow_rows] = self.score([texts[row] for row in slow_rows])
-            for rows in fast_rows.values():
-                assert score_tokens is not None
-                token_array = np.array([selected_tokens[row] for row in rows], dtype=np.int64)
-                scores[rows] = score_tokens(token_array)
-            return scores
+            if score_tokens is None or surrounding is None:
+                return self.score(texts)
+            tokens = [candidates[i] for i in indices]
+            return self._score_candidate_tokens(texts, tokens, surrounding, score_tokens)
 
         return score
+
+    def _score_candidate_tokens(
+        self,
+        texts: list[str],
+        tokens: list[tuple[int, ...]],
+        surrounding: SurroundingTokens,
+        score_tokens: Callable[[IntArray], FloatArray],
+    ) -> FloatArray:
+        """Return the scores of k sentences that differ in one word, in nats, shape (k,).
+
+        Parameters
+        ----------
+        texts
+            The k sentences.
+        tokens
+            Token ids of the word in each sentence.
+        surrounding
+            Tokens before and after the word, equal for all sentences.
+        score_tokens
+            Fast function, see `candidate_scorer`. It is used for the sentences whose tokens are the
+            tokens of the word between those in `surrounding`. Others are scored as a whole.
+        """
+        left, right = surrounding.left.tolist(), surrounding.right.tolist()
+        # Indices of the sentences to score as a whole, and of those to score with the fast
+        # function, by the number of tokens of the word.
+        whole_sentences: list[int] = []
+        sentences_by_length: dict[int, list[int]] = {}
+        for i, text_ids in enumerate(self.tokenizer.tokenize(texts)):
+            if [*self.prefix, *text_ids, *self.end] == [*left, *tokens[i], *right]:
+                sentences_by_length.setdefault(len(tokens[i]), []).append(i)
+            else:
+                whole_sentences.append(i)
+        scores = np.empty(len(texts), dtype=np.float64)
+        if whole_sentences:
+            scores[whole_sentences] = self.score([texts[i] for i in whole_sentences])
+        for indices in sentences_by_length.values():
+            scores[indices] = score_tokens(np.array([tokens[i] for i in indices], dtype=np.int64))
+        return scores
 
     def token_unigram(self) -> SentenceModel | None:
         """Return the unigram model of this model's tokens."""

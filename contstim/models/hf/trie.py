@@ -121,15 +121,16 @@ class TokenTrie:
     ) -> IntArray:
         """Select the nodes to expand: nodes at which the network predicts the next token.
 
-        The prediction gives the log-probabilities of the children of the node, and so lowers the
-        upper bounds of all words that continue beyond the node. Nodes are selected in decreasing
-        order of the number of these words, until the budget is spent. For equal numbers, the node
-        with the more probable first token is selected first.
+        A node represents the first tokens of one or more words. The prediction gives the
+        log-probabilities of the next token, and so lowers the upper bounds of all words that begin
+        with the tokens of the node and have more tokens. Nodes with the largest number of longer
+        words (`n_longer`) are selected first, until the budget is spent. Of nodes with equally many
+        longer words, those with the more probable first token are selected first.
 
         Parameters
         ----------
         first_log_probs
-            Log-probability of each token of the vocabulary as first token of the word, nats.
+            Log-probability in nats of each token of the vocabulary as first token of the word.
         token_cost, prediction_cost
             Cost of one input token and cost of one prediction, in the same unit.
         budget
@@ -138,7 +139,7 @@ class TokenTrie:
         Returns
         -------
         array
-            Numbers of the selected nodes, in ascending order. All ancestors of a selected node are
+            Indices of the selected nodes, in ascending order. All ancestors of a selected node are
             selected as well.
         """
         inner = np.flatnonzero(self.n_longer)  # nodes with children, which can be expanded

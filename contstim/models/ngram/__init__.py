@@ -237,7 +237,9 @@ class ReplacementScorer:
         log_probs
             log10 p(word | context), shape (V,).
         ngrams
-            Element n contains the n-grams of the last n words of the context and a word.
+            N-grams that end with a candidate word, by the number n of context words before it.
+            Element 0 contains the unigrams of all words. Element n contains the n-grams of the
+            table that consist of the last n words of the context and one further word.
         """
         levels, ngrams = self.table.levels, [self._unigrams]
         # Start with unigram probabilities, and proceed from the shortest to the longest context.

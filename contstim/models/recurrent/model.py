@@ -207,6 +207,8 @@ class _RecurrentPrefixes(Prefixes):
         n_words: int = 0,
         state: State | None = None,
     ) -> None:
+        # The base class selects `next_words`: words for the first position of a sentence if the
+        # prefixes are empty (`n_words` is 0), otherwise words for later positions.
         super().__init__(word_lists, n_words)
         self._network, self._tokenizer, self._scores_end = network, tokenizer, scores_end
         # State of the network after each prefix, by default after the start symbol.
@@ -215,8 +217,8 @@ class _RecurrentPrefixes(Prefixes):
             state = network.run_states(start, network.initial_state())[-1]
         self._state = state
         self._ids = tokenizer.encode_words(self.next_words)
-        hidden, *_ = state  # shape (1, R, H)
-        self._next_log_probs = network.next_log_probs(hidden[0]).double().cpu().numpy()
+        # The first array of the state contains the hidden units of the R prefixes, shape (1, R, H).
+        self._next_log_probs = network.next_log_probs(state[0][0]).double().cpu().numpy()
 
     def upper_bounds(self) -> tuple[FloatArray, BoolArray]:
         """Return log p(word | prefix) in nats, shape (R, V). All of these bounds are exact."""
