@@ -35,7 +35,7 @@ class TrialCells:
     Attributes
     ----------
     cells : (n,) array
-        Number of the cell to which each of n trials belongs, from 0.
+        Index of the cell to which each of n trials belongs.
     sentences
         Sentences of each trial.
     n_groups

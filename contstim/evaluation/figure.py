@@ -209,7 +209,7 @@ def _draw_column(
     ax
         Axes of the panel.
     column
-        Number of the column, from 0.
+        Index of the column.
     model
         Name of the model.
     y

@@ -31,7 +31,7 @@ _MIN_CACHED_PREFIX = 16
 # used. A token costs more in a tree of sentences than in a row with one sentence.
 _MAX_TREE_SHARE = 0.7
 
-# Log-probabilities at one position, nats, see `CausalModel.predict`.
+# Log-probabilities at one position in nats, see `CausalModel.predict`.
 _PREDICTION = np.dtype([("token", np.float64), ("boundary", np.float64), ("start", np.float64)])
 _Predictions = NDArray[np.void]
 
@@ -234,7 +234,7 @@ class CausalModel(TransformerModel, PrefixModel):
         from_trees = self.tree_log_probs(encoded)
         if from_trees is not None:
             return from_trees
-        # Otherwise compute each sentence as a whole. Sentences of a group have equal length L.
+        # Otherwise process each sentence as a whole. Sentences of a group have equal length L.
         log_probs: list[FloatArray] = [np.zeros(0)] * len(encoded)
         for group in self.iter_groups(encoded, [1] * len(encoded)):
             ids = np.array([encoded[i].ids for i in group])  # (sentences, L)
@@ -286,7 +286,7 @@ class CausalModel(TransformerModel, PrefixModel):
         Returns
         -------
         list of array or None
-            One array for each sentence, with one value per scored token, nats. None if the
+            One array for each sentence, with one value in nats per scored token. None if the
             sentences share too few tokens, if a sentence has more than half of the maximum number
             of tokens of a tree, or if the network does not support trees of this size.
         """
@@ -374,7 +374,7 @@ class CausalModel(TransformerModel, PrefixModel):
         return positions
 
     def _token_log_probs(self, encoded: EncodedSentence, predictions: _Predictions) -> FloatArray:
-        """Return the log-probability of each scored token of a sentence, shape (T,), nats.
+        """Return the log-probability in nats of each scored token of a sentence, shape (T,).
 
         If word probabilities are corrected for white space (see `CausalModel`), log P(B | context)
         is subtracted from the first token of each word and log P(B | context, word) is added to its
@@ -398,7 +398,7 @@ class CausalModel(TransformerModel, PrefixModel):
         log_divisors[0] = predictions[self.first_divisor][0]
         log_probs[first_tokens] -= log_divisors
         log_probs[last_tokens] += boundary[last_tokens + 1]
-        # The end-of-sentence token is one of the tokens that end a word: divide it likewise.
+        # The end-of-sentence token is one of the tokens that end a word, so it is divided as well.
         log_probs[n_in_words:] -= boundary[n_in_words:n_tokens]
         # Rounding may raise a probability of 1 slightly.
         return np.minimum(log_probs, 0.0)

@@ -44,11 +44,11 @@ class LeftContext:
     surrounding
         Tokens of the sentence before and after the replaced word.
     log_prob
-        Log-probability of the scored tokens before the word, nats. If word probabilities are
+        Log-probability in nats of the scored tokens before the word. If word probabilities are
         corrected for white space, this includes the correction of the first word.
     first_log_probs
-        Log-probability of each token of the vocabulary as the first token of the word, nats, shape
-        (tokens,).
+        Log-probability in nats of each token of the vocabulary as the first token of the word. Its
+        shape is (tokens,).
     past
         Cached keys and values of the tokens before the word. None if the network cannot extend a
         cache without changing its logits.
@@ -120,8 +120,8 @@ class LeftContext:
         Returns
         -------
         log_probs : array
-            Log-probability of the token of each node, shape (N,), nats. It is 0, the upper bound of
-            a log-probability, for nodes that were not computed.
+            Log-probability in nats of the token of each node, shape (N,). It is 0, the upper bound
+            of a log-probability, for nodes at which the network was not run.
         expanded : array
             Nodes at which the network predicted the next token, in ascending order. The computed
             nodes are the children of these nodes.
@@ -174,7 +174,7 @@ class LeftContext:
         Returns
         -------
         array
-            Scores of the sentences, shape (k,), nats.
+            Scores of the sentences in nats, shape (k,).
         """
         model, start = self.model, len(self.surrounding.left)
         n_candidates, n = tokens.shape
@@ -227,7 +227,7 @@ def score_causal_candidates(
     Returns
     -------
     ReplacementScores
-        Upper bounds and estimates of the scores, shape (V,), nats, and a function that computes
+        Upper bounds and estimates of the scores in nats, shape (V,), and a function that computes
         exact scores.
     """
     # Tokens and log-probabilities of the original sentence, and tokens of the candidates.

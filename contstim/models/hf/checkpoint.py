@@ -66,7 +66,7 @@ class Checkpoint:
 
 
 def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: Any) -> str:
-    """Return the SHA-256 of weights, tokenizer and configuration, hexadecimal.
+    """Return the SHA-256 of weights, tokenizer and configuration as hexadecimal text.
 
     The configuration is included because the same weights give different scores with a different
     number of attention heads, window size or activation function.

@@ -97,9 +97,9 @@ class EncodedSentence:
         Parameters
         ----------
         log_probs
-            Log-probability of each scored token, nats, shape (T,).
+            Log-probability in nats of each scored token, shape (T,).
         stderr
-            Standard error of the sum of the log-probabilities, nats; 0 if it is exact.
+            Standard error in nats of the sum of the log-probabilities; 0 if it is exact.
         """
         return TokenScores(self.units, log_probs, self.word_indices, self.n_words, stderr)
 

@@ -62,7 +62,7 @@ class MaskedGuide(TokenPrefixes):
         Returns
         -------
         tensor
-            Log-probability of each token of the vocabulary, nats, shape (R, tokens).
+            Log-probability in nats of each token of the vocabulary, shape (R, tokens).
         """
         model = self._model
         # Special tokens before and after a sentence, for example [CLS] and [SEP], taken from the
@@ -91,7 +91,7 @@ class MaskedGuide(TokenPrefixes):
         Returns
         -------
         array
-            Log-probabilities, shape (k,), nats.
+            Log-probabilities in nats, shape (k,).
         """
         tokens = [self._candidates.tokens[i] for i in indices.tolist()]
         # Chain rule: add the log-probabilities of the later tokens of a word to that of the first.

@@ -73,10 +73,10 @@ class MaskedWord:
     positions
         Positions of the T scored tokens, shape (T,).
     other_words_sum
-        Weighted sum of the computed shared terms that predict tokens of other words, nats.
+        Weighted sum in nats of the computed shared terms that predict tokens of other words.
     candidate_token_sums
-        Weighted sum of the computed shared terms that predict tokens of the candidate, nats, shape
-        (n, V). Element (j, v) is the sum if token j of the candidate is token v of the vocabulary.
+        Weighted sums in nats of the computed shared terms that predict tokens of the candidate,
+        with token v of the vocabulary as token j of the candidate in element (j, v), shape (n, V).
     is_computed
         Whether the shared terms of each masked copy have been computed, shape (R,).
     """
@@ -110,7 +110,7 @@ class MaskedWord:
     def n_inputs(self) -> int:
         """Number of masked copies to compute for the exact score of a candidate, at least 1.
 
-        Copies that mask the whole candidate are not counted, since they are computed only once.
+        Copies that mask the whole candidate are not counted: all candidates share them.
         """
         rows = self.terms.plan.rows[self.terms.visible_terms]  # masked copy of each term
         # The rows are in ascending order: count the changes to get the number of distinct rows.
@@ -191,7 +191,7 @@ class MaskedWord:
         Returns
         -------
         array
-            Partial scores, shape (k,), nats.
+            Partial scores in nats, shape (k,).
         """
         table = self.candidate_token_sums.cpu().numpy()
         return np.asarray(table[np.arange(self.n), tokens].sum(axis=1))
@@ -236,7 +236,7 @@ class MaskedWord:
         Returns
         -------
         array
-            Log-probabilities, shape (k,), nats.
+            Log-probabilities in nats, shape (k,).
         """
         normaliser, positions = self.model.normaliser, self.positions[self.terms.word_tokens]
         logits = self.model.network.logits_at([self.ids.tolist()], [positions.tolist()])[0]
@@ -304,7 +304,7 @@ class MaskedWord:
         Returns
         -------
         array
-            Scores, shape (k,), nats.
+            Scores in nats, shape (k,).
         """
         model, plan, terms = self.model, self.terms.plan, self.terms.visible_terms
         # Terms with the whole candidate masked need the network only once for all candidates.
@@ -436,7 +436,7 @@ def score_masked_candidates(
     Returns
     -------
     ReplacementScores
-        Upper bounds and estimates of the scores, shape (V,), nats, and a function that computes
+        Upper bounds and estimates of the scores in nats, shape (V,), and a function that computes
         exact scores.
     """
     encoded, log_probs = model.encode_and_score(str(sentence))

@@ -81,13 +81,13 @@ class MaskingPlan:
         Parameters
         ----------
         values
-            Log-probabilities of the n predictions, nats, shape (n,). Prediction i is that of token
-            ``tokens[i]`` from copy ``rows[i]`` of the sentence.
+            Log-probabilities in nats of the n predicted tokens, shape (n,). Element i is for token
+            ``tokens[i]``, predicted from copy ``rows[i]`` of the sentence.
 
         Returns
         -------
         array
-            Scores of the T scored tokens, which sum to the score of the sentence, shape (T,), nats.
+            Scores in nats of the T scored tokens, shape (T,); their sum is the sentence score.
         """
         sums = np.bincount(self.tokens, self.weights * values, minlength=self.masks.shape[1])
         return sums.astype(np.float64)
@@ -101,13 +101,13 @@ class MaskingPlan:
         Parameters
         ----------
         values
-            Log-probabilities of the n predictions, nats, shape (n,). Prediction i is that of token
-            ``tokens[i]`` from copy ``rows[i]`` of the sentence.
+            Log-probabilities in nats of the n predicted tokens, shape (n,). Element i is for token
+            ``tokens[i]``, predicted from copy ``rows[i]`` of the sentence.
 
         Returns
         -------
         float
-            Standard error, nats; 0 if no orders are sampled.
+            Standard error in nats; 0 if no orders are sampled.
         """
         if not self.n_pairs:
             return 0.0

@@ -112,7 +112,7 @@ class Normaliser:
         Returns
         -------
         tensor
-            Log-probabilities, shape (m,), nats.
+            Log-probabilities in nats, shape (m,).
         """
         if not self.n_classes:  # Normalise over the whole vocabulary.
             return logits.log_softmax(dim=1).gather(1, targets[:, None])[:, 0]
@@ -148,7 +148,7 @@ class Normaliser:
         Returns
         -------
         tensor
-            Sum for each token of the vocabulary, shape (V,), float64, nats; minus infinity for
+            Sum in nats for each token of the vocabulary, shape (V,), float64; minus infinity for
             tokens outside all classes.
         """
         weights = weights.to(logits.dtype)
@@ -413,7 +413,7 @@ class Network:
         Returns
         -------
         array
-            Log-probabilities, shape (m,), float64, nats.
+            Log-probabilities in nats, shape (m,), float64.
         """
         values = np.empty(len(rows), dtype=np.float64)
         for batch, logits in self.iter_logits(ids, rows, positions, batch_tokens):

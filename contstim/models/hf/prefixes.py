@@ -39,7 +39,8 @@ class TokenPrefixes(Prefixes):
     n_words
         Number of words of each prefix. All prefixes have the same number.
     next_log_probs
-        Log-probability of each token of the vocabulary after each prefix, nats, shape (R, tokens).
+        Log-probabilities in nats of the tokens of the vocabulary after each prefix, with the shape
+        (R, tokens).
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class TokenPrefixes(Prefixes):
         Returns
         -------
         bounds : array
-            Upper bounds, shape (R, V), nats.
+            Upper bounds in nats, shape (R, V).
         is_exact : array
             Whether the bounds of each word equal its log-probabilities, because it has only one
             token, shape (V,).
@@ -107,7 +108,7 @@ class TokenPrefixes(Prefixes):
         Returns
         -------
         array
-            Log-probabilities, shape (k,), nats.
+            Log-probabilities in nats, shape (k,).
         """
         device = self._next_log_probs.device
         first_tokens = torch.tensor([ids[0] for ids in tokens], dtype=torch.int64, device=device)
@@ -130,7 +131,8 @@ class CausalPrefixes(TokenPrefixes):
     past
         Cached keys and values of the R prefixes.
     next_log_probs
-        Log-probability of each token of the vocabulary after each prefix, nats, shape (R, tokens).
+        Log-probabilities in nats of the tokens of the vocabulary after each prefix, with the shape
+        (R, tokens).
     pending_commas
         For each prefix, the tokens of a comma at its end, which are not in the cache yet. They are
         added to the cache together with the next word. Empty for prefixes without such a comma.
@@ -186,7 +188,7 @@ class CausalPrefixes(TokenPrefixes):
         Returns
         -------
         array
-            Log-probabilities, shape (k,), nats.
+            Log-probabilities in nats, shape (k,).
         """
         return self._sequence_log_probs(
             rows, [self._candidates.tokens[i] for i in indices.tolist()]
@@ -205,7 +207,7 @@ class CausalPrefixes(TokenPrefixes):
         Returns
         -------
         array
-            Log-probabilities, shape (k,), nats.
+            Log-probabilities in nats, shape (k,).
         """
         if not len(tokens):
             return np.zeros(0)
@@ -272,7 +274,7 @@ class CausalPrefixes(TokenPrefixes):
         return tuple(tokenizer.tokenize([mark])[0])
 
     def _log_probs_after_each(self, tokens: _Tokens) -> FloatArray:
-        """Return log p(tokens | prefix) for each prefix, with the same tokens, shape (R,), nats."""
+        """Return log p(tokens | prefix) in nats for each prefix and the same tokens, shape (R,)."""
         rows = np.arange(len(self._next_log_probs))
         if not tokens:
             return np.zeros(len(rows))
@@ -293,7 +295,7 @@ class CausalPrefixes(TokenPrefixes):
         Returns
         -------
         array
-            Log-probabilities, shape (R,), nats.
+            Log-probabilities in nats, shape (R,).
         """
         model, mark_tokens = self._model, self._find_mark_tokens(mark) if mark else ()
         # log p(mark, end of sentence | prefix)
@@ -321,7 +323,7 @@ class CausalPrefixes(TokenPrefixes):
         Returns
         -------
         array
-            Log-probabilities, shape (R,), nats.
+            Log-probabilities in nats, shape (R,).
         """
         closing_ids = self._model.tokenizer.closing_mark_ids
         closing = torch.tensor(closing_ids, device=self._next_log_probs.device)
@@ -330,7 +332,7 @@ class CausalPrefixes(TokenPrefixes):
         return log_probs.cpu().numpy().astype(np.float64)
 
     def comma_log_probs(self) -> FloatArray:
-        """Return the log-probability of a comma after each prefix, shape (R,), nats."""
+        """Return the log-probability in nats of a comma after each prefix, shape (R,)."""
         return self._log_probs_after_each(self._find_mark_tokens(COMMA))
 
     def _predict_next_token(self, rows: IntArray, tokens: _Tokens) -> torch.Tensor:
@@ -346,7 +348,7 @@ class CausalPrefixes(TokenPrefixes):
         Returns
         -------
         tensor
-            Log-probability of each token of the vocabulary, nats, shape (k, tokens).
+            Log-probability in nats of each token of the vocabulary, shape (k, tokens).
         """
         row_tokens = [self._pending_commas[row] + tokens for row in rows]
         _, logits = self._extend_rows(rows.tolist(), row_tokens, all_logits=False)
@@ -407,7 +409,7 @@ class CausalPrefixes(TokenPrefixes):
         Returns
         -------
         array
-            Log-probability of each word, shape (k,), nats.
+            Log-probability in nats of each word, shape (k,).
         Prefixes
             The k prefixes with the words appended.
         """

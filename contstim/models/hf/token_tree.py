@@ -39,13 +39,13 @@ class TokenTree:
     ids
         Token id of each node, shape (N,).
     parents
-        Number of the parent of each node, shape (N,). It is -1 for the first token of a sequence.
+        Index of the parent of each node, shape (N,). It is -1 for the first token of a sequence.
     depths
         Position of each node's token in its sequence, counted from 0, shape (N,).
     sequences
         Indices of the sequences in the list from which the tree was built.
     paths
-        Numbers of the nodes that represent the tokens of each sequence, one array per sequence.
+        Indices of the nodes that represent the tokens of each sequence, one array per sequence.
     """
 
     ids: IntArray
@@ -150,7 +150,7 @@ def tree_logits(
     tree
         Token sequences as a tree.
     nodes
-        Numbers of the m selected nodes.
+        Indices of the m selected nodes.
     past
         Cached keys and values of tokens that precede every sequence of the tree, for example a
         prompt. None if there are no further tokens.

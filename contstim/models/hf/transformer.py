@@ -201,7 +201,7 @@ class TransformerModel(SentenceModel):
         Returns
         -------
         list of array
-            Log-probabilities of the predictions for each sentence, nats.
+            Log-probabilities in nats of the predictions for each sentence.
         """
 
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:

@@ -50,14 +50,14 @@ class TrieInputs:
 class TokenTrie:
     """Trie (prefix tree) of V words with N nodes below the root.
 
-    A node represents the first tokens of one or more words. The nodes are numbered from 0 to N - 1,
-    and parents have lower numbers than their children. The root, the empty sequence, has the number
+    A node represents the first tokens of one or more words. The nodes have the indices 0 to N - 1,
+    and parents have lower indices than their children. The root, the empty sequence, has the index
     -1.
 
     Attributes
     ----------
     parents
-        Number of the parent of each node, shape (N,).
+        Index of the parent of each node, shape (N,).
     tokens
         Id of the last token of each node, shape (N,).
     depths
@@ -65,7 +65,7 @@ class TokenTrie:
     n_longer
         Number of words that start with the tokens of each node and have more tokens, shape (N,).
     final_nodes
-        Number of the node of the last token of each word, shape (V,).
+        Index of the node of the last token of each word, shape (V,).
     paths
         Token ids from the root to each node, padded with zeros, shape (N, D). D is the number of
         tokens of the longest word.
@@ -170,7 +170,7 @@ class TokenTrie:
         Parameters
         ----------
         expanded
-            Numbers of the nodes at which the network predicts the next token, the result of
+            Indices of the nodes at which the network predicts the next token, the result of
             `select_nodes`.
 
         Returns
@@ -212,12 +212,12 @@ class TokenTrie:
         Parameters
         ----------
         nodes
-            Numbers of the nodes, shape (m,).
+            Indices of the nodes, shape (m,).
 
         Returns
         -------
         array
-            Numbers of the children, ascending, shape (c,).
+            Indices of the children, ascending, shape (c,).
         array
             Index from 0 to m - 1 of the parent of each child in `nodes`, shape (c,).
         """
@@ -259,7 +259,7 @@ class TokenTrie:
         Parameters
         ----------
         expanded
-            Numbers of the nodes at which the network has predicted the next token, see
+            Indices of the nodes at which the network has predicted the next token, see
             `select_nodes`.
 
         Returns
@@ -289,7 +289,7 @@ def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, expanded: IntArray) 
     trie
         Trie (prefix tree) of the tokens of candidate words, with N nodes.
     log_probs
-        Log-probability of each node, nats, shape (N,). Only values of computed nodes are used.
+        Log-probability in nats of each node, shape (N,). Only values of computed nodes are used.
     expanded
         Nodes at which the network has predicted the next token. Their children are the computed
         nodes.

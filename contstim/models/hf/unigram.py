@@ -79,7 +79,7 @@ class TokenUnigram(SentenceModel):
     Attributes
     ----------
     log_probs
-        Log-probability of each token of the vocabulary, nats.
+        Log-probability in nats of each token of the vocabulary.
     """
 
     def __init__(self, model: TransformerModel, path: Path | None = None) -> None:
