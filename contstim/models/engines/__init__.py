@@ -81,7 +81,7 @@ class EngineModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: tokens after inserted tokens and the prefix, without the end."""
+        """Definition of the score: tokens of a sentence, given the text before it, without end."""
         # An event is the part of a text to which the score assigns a probability. Its fields are
         # descriptions. Context before the first word, for example "<s> and 'Once upon a time'":
         context = [" ".join(self.leading_tokens), repr(self.prefix) if self.prefix else ""]

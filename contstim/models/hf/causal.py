@@ -406,18 +406,18 @@ class CausalModel(TransformerModel, PrefixModel):
     def predict_rows(
         self, ids: IntArray, rows: IntArray, positions: IntArray, past: KVCache | None = None
     ) -> _Predictions:
-        """Predict the next token at selected positions of rows of equal length.
+        """Predict the next token at selected positions of token sequences of equal length.
 
         Parameters
         ----------
         ids
-            Token ids of R rows of length L, shape (R, L).
+            Token ids of R sequences of length L, one per row, shape (R, L).
         rows
             Index of the row of each of m predictions, in ascending order, shape (m,).
         positions
             Position of each prediction, counted from 0 within its row, shape (m,).
         past
-            Cached keys and values of the tokens before all rows.
+            Cached keys and values of tokens that precede every sequence.
 
         Returns
         -------

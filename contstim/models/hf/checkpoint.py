@@ -59,7 +59,7 @@ class Checkpoint:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of weights, tokenizer, configuration and code, hexadecimal."""
+        """SHA-256 of weights, tokenizer, configuration and code as hexadecimal text."""
         model = self.network.model
         weights_digest = digest_weights(model.state_dict(), self.tokenizer, model.config)
         return weights_digest + self.code_digest

@@ -266,7 +266,7 @@ class Network:
         Parameters
         ----------
         ids
-            Token ids of R rows, shape (R, L).
+            Token ids of R sequences of length L, one per row, shape (R, L).
         rows
             Index of the row of each of m selected positions, shape (m,).
         positions
@@ -302,12 +302,12 @@ class Network:
         batch_tokens: int | None = None,
         past: KVCache | None = None,
     ) -> Iterator[tuple[slice, torch.Tensor]]:
-        """Yield the logits at selected positions, in batches of rows.
+        """Yield the logits at selected positions of token sequences, in batches of sequences.
 
         Parameters
         ----------
         ids
-            Token ids of R rows, shape (R, L).
+            Token ids of R sequences of length L, one per row, shape (R, L).
         rows
             Index of the row of each of m selected positions, in ascending order, shape (m,).
         positions
@@ -315,7 +315,7 @@ class Network:
         batch_tokens
             Maximum number of tokens in a batch; None for a number that suits the device.
         past
-            Cached keys and values of the tokens before all rows. The cache is not changed.
+            Cached keys and values of tokens that precede every sequence. They are not changed.
 
         Yields
         ------
@@ -353,21 +353,21 @@ class Network:
     def logits_at(
         self, rows: Sequence[Sequence[int]], positions: Sequence[Sequence[int]]
     ) -> list[torch.Tensor]:
-        """Return the logits at selected positions of rows of different lengths.
+        """Return the logits at selected positions of token sequences of different lengths.
 
         Rows of equal length are computed together.
 
         Parameters
         ----------
         rows
-            Token ids of R rows.
+            Token ids of R sequences.
         positions
-            Selected positions of each row.
+            Selected positions in each sequence.
 
         Returns
         -------
         list of tensor
-            Logits of each row over the V tokens of the vocabulary, shape (selected positions, V).
+            Logits of each sequence over the V tokens of the vocabulary, shape (positions, V).
         """
         logits_by_row: list[torch.Tensor] = [torch.empty(0)] * len(rows)
         # Rows of equal length need no padding, so compute them together.
@@ -398,7 +398,7 @@ class Network:
         Parameters
         ----------
         ids
-            Token ids of R rows, shape (R, L).
+            Token ids of R sequences of length L, one per row, shape (R, L).
         rows
             Index of the row of each of m selected positions, in ascending order, shape (m,).
         positions

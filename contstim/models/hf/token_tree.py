@@ -215,17 +215,17 @@ def _masked_logits(
 
 @dataclass(frozen=True, eq=False)
 class TreeCache:
-    """Cached keys and values of R rows of tokens that share prefixes, stored as one tree.
+    """Cached keys and values of R token sequences that share prefixes, stored as one tree.
 
     Attributes
     ----------
     ids
-        Token ids of each row.
+        Token ids of each sequence.
     cache
-        Cache object of transformers with one row, which contains the K tokens of the tree. None if
-        the network has no usable cache; longer rows are then computed from their first token.
+        Keys and values of the K tokens of the tree, as an object of the package `transformers`.
+        None if the network cannot use a cache. It then processes sequences from their first token.
     is_visible
-        Whether each row contains each token of the tree, shape (R, K).
+        Whether each sequence contains each token of the tree, shape (R, K).
     """
 
     ids: tuple[tuple[int, ...], ...]
@@ -236,7 +236,7 @@ class TreeCache:
     def prefill(
         cls, network: Network, ids: IntArray, *, use_cache: bool
     ) -> tuple[torch.Tensor, TreeCache]:
-        """Run the network on one row of tokens, and return the logits and the cache of the row."""
+        """Run the network on one token sequence, and return the logits and the cache."""
         logits, past = prefill(network, ids, use_cache=use_cache)
         return logits, cls((past.ids,), past.cache, np.ones((1, len(ids)), dtype=np.bool_))
 
@@ -257,49 +257,49 @@ class TreeCache:
         *,
         all_logits: bool,
     ) -> tuple[TreeCache, torch.Tensor]:
-        """Create k longer rows by appending tokens to cached rows.
+        """Append tokens to cached token sequences, and run the network on the new tokens.
 
         Parameters
         ----------
         network
             Network that computed the cache.
         rows
-            Index of the cached row that each of the k rows begins with. A cached row may occur
+            Index of the cached sequence to which each of k extensions is appended. It may occur
             several times.
         tokens
-            Ids of the tokens to append to each of the k rows, at least one per row.
+            Ids of the tokens of each extension, at least one.
         all_logits
-            Whether to return the logits at all appended tokens, row by row, or only at the last
-            token of each row.
+            Whether to return the logits at all appended tokens, one extension after another, or
+            only at the last token of each extension.
 
         Returns
         -------
         TreeCache
-            Cache of the k rows.
+            Cache of the k extended sequences.
         tensor
             Logits at n tokens over the V tokens of the vocabulary, shape (n, V).
         """
         row_ids = tuple(self.ids[row] + new for row, new in zip(rows, tokens, strict=True))
         n_new = np.array([len(new) for new in tokens])
         if self.cache is None:
-            # Without a cache, compute the longer rows as a whole, and read the last logits.
+            # Without a cache, process the extended sequences as a whole, and read the last logits.
             n_read = n_new if all_logits else np.ones_like(n_new)
             positions = [range(len(i) - n, len(i)) for i, n in zip(row_ids, n_read, strict=True)]
             return TreeCache(row_ids, None, self.is_visible), torch.cat(
                 network.logits_at(row_ids, positions)
             )
-        # The new tokens of all rows are concatenated: `stops` are the ends of the rows, and
-        # `new_rows` is the row of each new token.
+        # The new tokens of all extensions are concatenated: `stops` are the ends of extensions, and
+        # `new_rows` is the index of the extension of each new token.
         stops = n_new.cumsum()
         new_rows = np.repeat(np.arange(len(rows)), n_new)
-        # New token i of row r has the position i + position_offsets[r] in its row.
+        # New token i of extension r has the position i + position_offsets[r] in its sequence.
         position_offsets = np.array([len(ids) for ids in row_ids]) - stops
-        # Drop the cached tokens that belong to none of the rows.
+        # Drop the cached tokens that belong to none of the extended sequences.
         is_visible = self.is_visible[rows]
         used = np.flatnonzero(is_visible.any(axis=0))
         is_visible, cache = is_visible[:, used], self.select(used)
-        # A new token attends to the cached tokens of its row and to the new tokens of its row up to
-        # itself (lower triangle).
+        # A new token attends to the cached and new tokens of its own sequence, up to itself (lower
+        # triangle).
         is_in_row = np.arange(len(rows))[:, None] == new_rows
         logits = _masked_logits(
             network,
@@ -315,18 +315,18 @@ class TreeCache:
 def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) -> bool:
     """Test whether a network computes the same logits with a `TreeCache` as without a cache.
 
-    A `TreeCache` stores the keys and values of several rows of tokens that share prefixes. In the
-    test, two rows of `length` tokens, rounded up to a power of two, are computed in two steps from
-    a cache that also contains many tokens of another row.
+    A `TreeCache` stores the keys and values of several token sequences that share prefixes. In the
+    test, the network processes two sequences of `length` tokens, rounded up to a power of two, in
+    two steps, with a cache that also contains many tokens of another sequence.
 
     Parameters
     ----------
     network
         Causal network.
     length
-        Number of tokens of the longest row.
+        Number of tokens of the longest sequence.
     prefix
-        Ids of the tokens at the beginning of every row.
+        Ids of the tokens at the beginning of every sequence.
     """
     length = max(16, 2 ** (length - 1).bit_length())  # rounded up to a power of two
     n_cached = max(_TESTED_CACHE, 2 * length)
