@@ -237,7 +237,7 @@ def required_sample_size(
 
 
 def _find_recovery(data: SimulatedData, followed_model: int | None) -> FloatArray:
-    """Determine in each simulated study whether the best model is the one that was simulated.
+    """Return whether the model that participants follow has the highest value in each study.
 
     The choices of simulated participants follow the preferences of one model. The study recovers
     this model if it has the highest value, for example the highest accuracy.

@@ -46,7 +46,7 @@ class Simulation:
     ----------
     weights
         Tuples of a model and its weight in the mixture. The log-ratios of each model are first
-        divided by their root mean square over all pairs. Empty if participants follow no model.
+        divided by their root mean square over all pairs. Empty if no model affects preferences.
     noise
         Standard deviation of the normal noise in each trial, where the root mean square of the
         mixture is 1.
@@ -87,7 +87,7 @@ class Simulation:
 
     @classmethod
     def from_weights(cls, weights: str | Mapping[str, float], **options: float) -> Simulation:
-        """Create participants that follow one model, or a mixture of models.
+        """Create participants with the preferences of one model, or of a mixture of models.
 
         Parameters
         ----------

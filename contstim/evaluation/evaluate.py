@@ -143,6 +143,7 @@ def evaluate(
     source = human.scores if scores is None else load_score_source(scores)
     if isinstance(source, Mapping):
         models = [model for model in source.values() if isinstance(model, SentenceModel)]
+        # Models with `unknown="error"` in the definition of their score refuse unknown words.
         refusing_models = [model for model in models if model.event.unknown == "error"]
         human = exclude_unknown_words(human, refusing_models)
         if len(models) == len(source):

@@ -312,7 +312,7 @@ def _describe_best_model(
 
 
 def _describe_comparisons(model: str, comparisons: pd.DataFrame) -> str:
-    """Return the sentence that compares the best model with the other models.
+    """Describe in one sentence how the best model compares with the other models.
 
     The other models are grouped by the relation to the best model, for example ``better than`` or
     ``equivalent to``.

@@ -316,7 +316,7 @@ def _comparison_rows(
     columns: tuple[str, ...],
     options: EvaluationOptions,
 ) -> pd.DataFrame:
-    """Return the rows of the table of comparisons for one analysis and measure.
+    """Return the difference and test result of pairs of models in one analysis, by one measure.
 
     `pairs` contains the indices of the two models of each comparison, and `results` its test and
     confidence interval. `columns` are the names of the columns that depend on the inference method,

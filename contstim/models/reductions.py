@@ -81,6 +81,7 @@ def reading_score(scores: TokenScores, event: Event) -> float:
     InputError
         If the sentence does not end in a scored punctuation mark.
     """
+    # The definition of the score (`event`) names the end symbol, for example "</s>".
     end_symbol = None if event.end == "none" else event.end
     # Find the tokens after the last word: final punctuation and, if it is scored, the end symbol.
     # Tokenizers mark a preceding space by "Ġ" or "▁".
@@ -274,7 +275,7 @@ class ReducedModel(SentenceModel):
         # Some reductions compute the score of a sentence from its tokens by a function.
         custom_score = self.reduction.custom_score
         if custom_score is not None:
-            event = self.model.event
+            event = self.model.event  # definition of the underlying score
             # The standard error of the log-probability is an upper bound of the standard error.
             return SentenceScores.from_rows(
                 (custom_score(s, event), len(s.tokens), s.n_words, s.stderr)
@@ -420,6 +421,7 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
 
 def _require_unreduced(model: SentenceModel) -> None:
     """Raise `InputError` unless the score is the log-probability of the sentence."""
+    # `model.event` defines the score. The reduction "sum" adds the log-probabilities of all tokens.
     if model.event.reduction != "sum":
         raise InputError(
             f"{model.spec!r} gives reduced scores; use the model without its reduction"

@@ -342,6 +342,7 @@ def load_model(spec: str | ModelSpec) -> SentenceModel:
             )
     model = family.load(plain_spec)
     if reduction != "sum":
+        # The object `model.event` defines the score of the model.
         if model.event.reduction != "sum":
             raise SpecError(
                 f"reduction={reduction} in {str(parsed)!r}: {model.event.reduction!r} scores are "
@@ -470,7 +471,8 @@ def _load_unigram(spec: ModelSpec, model: SentenceModel) -> SentenceModel:
                 f"reduction=slor in {str(spec)!r} needs a unigram model; add unigram=SPEC, for "
                 "example an ARPA file of order 1"
             )
-        # Set the options of the bundled model so that it scores the same parts of a sentence.
+        # Set the options of the bundled model so that it scores the same parts of a sentence. The
+        # object `model.event` states these parts.
         options: dict[str, str] = {}
         if model.event.end in _UNSCORED["end"]:
             options["end"] = "none"

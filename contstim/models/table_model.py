@@ -112,7 +112,7 @@ class ScoreTableModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: only the meaning of a row is known."""
+        """Definition of the score. Tables state only whether a row is a sentence or a word."""
         units = "sentences"
         if self._row_kind == "words":
             units = f"sentences (sums of words, {self._unit})"

@@ -134,6 +134,7 @@ class RandomBigramModel(SentenceModel, PrefixModel):
     @property
     def event(self) -> Event:
         """Definition of the score: words after ``<s>``, and ``</s>`` if it is scored."""
+        # The tokenizer adds how words, punctuation and case are treated.
         return self.tokenizer.event("<s>", "</s>" if self.end else "none")
 
     @property

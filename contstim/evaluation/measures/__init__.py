@@ -103,11 +103,11 @@ class Measure(ABC):
         """
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return one jackknife pseudo-value per choice.
+        """Return the contribution of each choice to the value of a model for its participant.
 
-        The standard error of a mean needs one number per choice. For a measure such as accuracy
-        this number is the value of the trial. The value of another measure depends on all trials of
-        a participant together, so the trial is represented by a pseudo-value of the delete-one
+        Standard errors are computed from one number per choice. For a measure such as accuracy this
+        number is the value of the trial. The value of another measure depends on all trials of a
+        participant together, so the trial is represented by a pseudo-value of the delete-one
         jackknife (Efron 1982, The jackknife, the bootstrap and other resampling plans). The
         pseudo-value is large if the value of the participant decreases when the trial is removed.
         For trial i of a participant with n trials and the value v it is
@@ -251,17 +251,17 @@ class Measure(ABC):
         return self.trial_influence(subset, mean_of_all)
 
     def influence_on_others(self, subset: Subset, mean_of_others: FloatArray) -> FloatArray:
-        """Return the influence of each participant on the lower ceilings of the others.
+        """Return the influence of each choice on the lower noise ceilings of other participants.
 
-        The votes of a participant are part of the predictions for all other participants. The
-        result contains, for each choice, the influence of its participant on the mean lower
-        ceiling through these predictions, shape (R,). It adds to the pseudo-values of the lower
-        ceiling and has the mean 0. By default it is neglected.
+        A vote is a rating on the scale of `votes`. The votes of a participant are part of the
+        predictions for all other participants. The result contains, for each choice, its influence
+        on the mean lower ceiling through these predictions, shape (R,). It is added to the
+        pseudo-values of the lower ceiling and has the mean 0. By default it is neglected.
         """
         return np.zeros(subset.n_rows)
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return jackknife pseudo-values of the largest value of the measure that can be attained.
+        """Return the contribution of each choice to the largest value that a model can reach.
 
         If a participant gave tied ratings, the theoretical maximum of the measure may be
         unattainable. The largest attainable value then depends on the sample, and its standard

@@ -171,6 +171,7 @@ class NgramModel(SentenceModel, PrefixModel):
     @property
     def event(self) -> Event:
         """Definition of the score: words after ``<s>``, and ``</s>`` if it is scored."""
+        # The tokenizer adds how words, punctuation and case are treated.
         return self._tokenizer.event(START, END if self.scores_end else "none")
 
     @property
