@@ -485,6 +485,7 @@ def test_evaluate_command_reads_exports(tmp_path: Path, capsys: pytest.CaptureFi
     assert main([*command, *ends]) == 2
     assert (
         "--column participant=subject --low f --high j or, in Python, read_choices("
+        f"{str(file)!r}, columns={{'participant': 'subject'}}, low='f', high='j')"
         in capsys.readouterr().err
     )
     assert main([*command, "--column", "participant=subject", *ends]) == 0

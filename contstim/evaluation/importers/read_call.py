@@ -52,9 +52,9 @@ class ReadCall:
         options = {**self.options, **options}
         # Format a call of `read_choices` in Python.
         arguments = {**({"columns": columns} if columns else {}), **options}
-        text = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+        python_text = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
         if isinstance(self._source, pd.DataFrame):
-            return f"read_choices(table, {text})"
+            return f"read_choices(table, {python_text})"
         # A file: format arguments of the command line, quoted for a shell.
         words = [shlex.quote(str(self._source))]
         if columns:
@@ -65,4 +65,6 @@ class ReadCall:
         for key, value in options.items():
             text = f"{value:g}" if isinstance(value, float) else str(value)
             words += [f"--{option_names.get(key, key)}", shlex.quote(text)]
-        return f"{' '.join(words)} or, in Python, read_choices({str(self._source)!r}, {text})"
+        return (
+            f"{' '.join(words)} or, in Python, read_choices({str(self._source)!r}, {python_text})"
+        )
