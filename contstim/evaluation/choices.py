@@ -187,16 +187,14 @@ def prepare_choices(raw: RawChoices) -> HumanData:
     return HumanData(choices, raw.scores, excluded, notes, is_swapped)
 
 
-def clean_choices(
-    table: pd.DataFrame, cleaning: CleaningRules
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+def clean_choices(table: pd.DataFrame, rules: CleaningRules) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Exclude rows that cannot be analysed, as far as the cleaning rules allow their exclusion.
 
     Parameters
     ----------
     table
         Choices table, not yet checked.
-    cleaning
+    rules
         Rules for rows with a missing sentence, two identical sentences, or a repeated pair.
 
     Returns
@@ -209,13 +207,13 @@ def clean_choices(
     require_columns(table, REQUIRED, "the choices table")
     # `log.remaining` contains the rows that have not been excluded so far.
     log = ExclusionLog(table.assign(participant=normalise_labels(table["participant"])))
-    if cleaning.missing_sentence == "exclude":
+    if rules.missing_sentence == "exclude":
         mask = lacks_sentence(log.remaining)
         log.exclude(mask, "missing sentence", "a sentence has no text in the file")
-    if cleaning.identical_sentences == "exclude":
+    if rules.identical_sentences == "exclude":
         first, second = (normalise_sentences(log.remaining[name]) for name in _SENTENCES)
         log.exclude(first == second, "identical sentences", "the two sentences are the same")
-    if cleaning.repeated_trial == "keep_first":
+    if rules.repeated_trial == "keep_first":
         mask = _is_repeated(log.remaining)
         log.exclude(mask, "repeated trial", "the first answer to the pair was kept")
     return log.remaining, log.table

@@ -87,10 +87,9 @@ def describe_sample(evaluation: Evaluation) -> list[str]:
     # Number of participants and choices that each rule excluded.
     rules = []
     for rule, rows in excluded.groupby("rule", sort=False):
-        n_participants = format_count(rows["participant"].nunique(), "participant")
-        rules.append(
-            f"{rule} ({n_participants}, {format_count(int(rows['n_rows'].sum()), 'choice')})"
-        )
+        participants = format_count(rows["participant"].nunique(), "participant")
+        choices = format_count(int(rows["n_rows"].sum()), "choice")
+        rules.append(f"{rule} ({participants}, {choices})")
     sentences.append(f"Excluded: {'; '.join(rules)}." if rules else "Nothing was excluded.")
     # Models differ only on pairs on which they prefer different sentences.
     data = evaluation.data

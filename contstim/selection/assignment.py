@@ -165,10 +165,8 @@ class AssignmentProblem:
     def total_cost(self, chosen: Sequence[IntArray]) -> float:
         """Return the sum of the costs of the chosen sentences, given their rows for each role."""
         # The cost of a sentence depends on the model that its role says should reject it.
-        chosen_by_role = zip(self.roles, chosen, strict=True)
-        return float(
-            sum(self.reject_costs[rows, role.reject].sum() for role, rows in chosen_by_role)
-        )
+        rows_by_role = zip(self.roles, chosen, strict=True)
+        return float(sum(self.reject_costs[rows, role.reject].sum() for role, rows in rows_by_role))
 
     def cost_matrix(self, rows: IntArray) -> FloatArray:
         """Return the cost of assigning each sentence to each role.

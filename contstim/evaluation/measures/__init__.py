@@ -143,10 +143,8 @@ class Measure(ABC):
             leave_one_out = np.full(n, value)
             # A single trial cannot be removed.
             for i in range(n if n > 1 else 0):
-                remaining = np.delete(trials, i)
-                leave_one_out[i] = self.participant_value(
-                    responses[remaining], prediction[remaining]
-                )
+                retained = np.delete(trials, i)
+                leave_one_out[i] = self.participant_value(responses[retained], prediction[retained])
             # An undefined value without a trial is replaced by the value with all trials.
             leave_one_out[np.isnan(leave_one_out)] = value
             # v + (n - 1) (mean of v_(j) - v_(i)), with the value v_(i) without trial i.

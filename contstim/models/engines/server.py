@@ -353,9 +353,8 @@ def validate_server(model: ServedModel) -> float:
     joint_results = model.prompt_logprobs(texts)
     first, second = single_results[:2]
     # Check that the last three values differ between texts.
-    if all(
-        np.array_equal(first.log_probs[-3:], other.log_probs[-3:]) for other in single_results[1:]
-    ):
+    last = first.log_probs[-3:]
+    if all(np.array_equal(last, result.log_probs[-3:]) for result in single_results[1:]):
         raise EngineError(
             f"{model.name} gives different texts the same values; it does not compute them"
         )

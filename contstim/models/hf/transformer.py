@@ -369,19 +369,17 @@ class TransformerModel(SentenceModel):
             tokens of the word between those in `surrounding`. Others are scored as a whole.
         """
         left, right = surrounding.left.tolist(), surrounding.right.tolist()
-        # Indices of the sentences to score as a whole, and of those to score with the fast
-        # function, by the number of tokens of the word.
-        whole_sentences: list[int] = []
+        # Indices of the sentences to score with the fast function, by the number of tokens of the
+        # word. The number 0 stands for sentences to score as a whole.
         sentences_by_length: dict[int, list[int]] = {}
         for i, text_ids in enumerate(self.tokenizer.tokenize(texts)):
-            if [*self.prefix, *text_ids, *self.end] == [*left, *tokens[i], *right]:
-                sentences_by_length.setdefault(len(tokens[i]), []).append(i)
-            else:
-                whole_sentences.append(i)
+            has_same_tokens = [*self.prefix, *text_ids, *self.end] == [*left, *tokens[i], *right]
+            sentences_by_length.setdefault(has_same_tokens * len(tokens[i]), []).append(i)
         scores = np.empty(len(texts), dtype=np.float64)
-        if whole_sentences:
-            scores[whole_sentences] = self.score([texts[i] for i in whole_sentences])
-        for indices in sentences_by_length.values():
+        for length, indices in sentences_by_length.items():
+            if length == 0:
+                scores[indices] = self.score([texts[i] for i in indices])
+                continue
             scores[indices] = score_tokens(np.array([tokens[i] for i in indices], dtype=np.int64))
         return scores
 
