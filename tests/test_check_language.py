@@ -12,7 +12,7 @@ PAGE = "# Title\n\nThe first sentence of a page. " + "It has a plain second sent
 LINE = "    n += 1\n"
 
 
-def test_the_repository_has_no_findings() -> None:
+def test_this_repository_has_no_findings() -> None:
     assert checker.check(ROOT) == []
 
 

@@ -262,7 +262,7 @@ def test_impossible_problems_end_with_status_2(
     assert not out.exists()
 
 
-def test_an_impossible_bound_is_refused_before_the_tasks(tmp_path: Path) -> None:
+def test_infeasible_bound_is_reported_before_the_tasks(tmp_path: Path) -> None:
     (tmp_path / "natural.txt").write_text("\n".join(SENTENCES) + "\n", "utf-8")
     VOCABULARY.save(tmp_path / "words.csv")
     (tmp_path / "study.toml").write_text(

@@ -64,7 +64,7 @@ def test_tables_are_equal_after_a_worker_is_killed(tmp_path: Path) -> None:
     assert tables(tmp_path / "dask") == tables(tmp_path / "whole")
 
 
-def test_a_slowly_restarting_worker_is_not_removed() -> None:
+def test_slowly_restarting_worker_is_not_removed() -> None:
     with (
         dask.config.set({"distributed.deploy.lost-worker-timeout": "10ms"}),
         DaskExecutor("local", 1) as executor,
@@ -83,7 +83,7 @@ def _kill_soon(pid: int) -> None:
     time.sleep(0.2)
 
 
-def test_a_lost_outcome_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_outcomes_are_recomputed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Client:
         loop = None
         submitted = 0
@@ -118,7 +118,7 @@ def test_a_lost_outcome_is_computed_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert executor.client.submitted == 2
 
 
-def test_an_unreachable_scheduler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("contstim.pipeline.dask_executor._CONNECTION_TIMEOUT", 0.2)
     with pytest.raises(InputError, match="cannot reach the Dask scheduler tcp://127"):
         create_executor("dask:tcp://127.0.0.1:9").__enter__()

@@ -95,7 +95,7 @@ def test_triplets_of_a_pool_satisfy_all_constraints(whole: tuple[Path, Synthesis
 
 
 @pytest.mark.parametrize("n_started", [3, 12])
-def test_an_interrupted_pool_continues_to_equal_rows(
+def test_interrupted_pool_continues_to_equal_rows(
     n_started: int,
     plan: StudyPlan,
     whole: tuple[Path, SynthesisReport],
@@ -147,7 +147,7 @@ def test_another_seed_gives_another_pool(
     assert write_synthesis(other, None, SequentialExecutor()).rows != whole[1].rows
 
 
-def test_the_pool_is_a_readable_table_of_scores(whole: tuple[Path, SynthesisReport]) -> None:
+def test_pool_table_contains_scores_of_all_models(whole: tuple[Path, SynthesisReport]) -> None:
     out, report = whole[0] / "pool.csv", whole[1]
     rows = list(csv.DictReader(out.read_text("utf-8").splitlines()))
     assert {row["source"] for row in rows} == {"natural", "sampled"}
@@ -195,7 +195,7 @@ def test_models_score_only_sentences_within_earlier_bounds(
     assert set(read_scores(out).index) == {*left, *STARTS}
 
 
-def test_the_time_limit_gives_an_estimate(
+def test_time_limit_gives_an_estimate(
     plan: StudyPlan,
     whole: tuple[Path, SynthesisReport],
     tmp_path: Path,

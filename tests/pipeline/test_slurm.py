@@ -94,7 +94,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             os.kill(int(pid.read_text("ascii")), signal.SIGTERM)
 
 
-def test_a_job_array_gives_equal_tables(slurm: Path, tmp_path: Path) -> None:
+def test_job_array_gives_equal_tables(slurm: Path, tmp_path: Path) -> None:
     study = tmp_path / "study"
     study.mkdir()
     file = make_study(study)

@@ -107,7 +107,7 @@ def test_start_sentences_are_partitioned_or_shared(study: StudyPlan) -> None:
     assert list(every.values()) == [run.sentences] * 3
 
 
-def test_a_finished_run_repeats_no_task(study: StudyPlan, whole: Path) -> None:
+def test_finished_run_repeats_no_task(study: StudyPlan, whole: Path) -> None:
     executor = RecordingExecutor()
     report = run_study(study, executor, out=whole)
     assert executor.submitted == []
@@ -134,7 +134,7 @@ def test_all_shards_together_complete_the_run(
         run_study(study, SequentialExecutor(), out=tmp_path, shard=(4, 3))
 
 
-def test_a_stage_runs_with_the_stages_it_requires(study: StudyPlan, tmp_path: Path) -> None:
+def test_stage_runs_with_its_required_stages(study: StudyPlan, tmp_path: Path) -> None:
     def names(stage: str) -> list[str]:
         return [
             p.name
@@ -254,7 +254,7 @@ def test_failed_tasks_are_repeated_by_the_next_run(
     assert "24 of 24 tasks done, 0 failed" in capsys.readouterr().out
 
 
-def test_a_sentence_without_score_is_reported(
+def test_sentences_without_score_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = make_study(tmp_path)
@@ -355,7 +355,7 @@ def test_results_in_another_folder_are_an_error(
         run_study(study, Elsewhere(), out=tmp_path / "out")
 
 
-def test_a_shard_and_the_whole_run_exclude_each_other(tmp_path: Path) -> None:
+def test_shards_and_the_whole_run_exclude_each_other(tmp_path: Path) -> None:
     with lock_run(tmp_path, "shard-1-of-2"):
         with lock_run(tmp_path, "shard-2-of-2"):
             assert len(list((tmp_path / "locks").iterdir())) == 2

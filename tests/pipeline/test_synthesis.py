@@ -97,7 +97,7 @@ def test_one_contrast_gives_one_row_per_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("per_sentence", [1, 3])
-def test_an_interrupted_file_continues_to_equal_bytes(tmp_path: Path, per_sentence: int) -> None:
+def test_interrupted_synthesis_continues_to_equal_bytes(tmp_path: Path, per_sentence: int) -> None:
     plan, whole = _several(per_sentence), tmp_path / "whole.csv"
     every = RecordingExecutor()
     _write(whole, plan, every)
@@ -116,7 +116,7 @@ def test_an_interrupted_file_continues_to_equal_bytes(tmp_path: Path, per_senten
         assert not (tmp_path / f".{out.name}.run").exists()
 
 
-def test_an_interruption_between_two_files_continues(
+def test_interruption_between_table_and_meta_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, out = tmp_path / "whole.csv", tmp_path / "out.csv"
@@ -169,7 +169,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_file_is_not_overwritten(tmp_path: Path, change: str) -> None:
+def test_changed_file_is_not_overwritten(tmp_path: Path, change: str) -> None:
     out = tmp_path / "triplets.csv"
     _write(out)
     out.write_text(CHANGES[change](out.read_text("utf-8")), "utf-8")
@@ -184,7 +184,7 @@ def test_a_changed_file_is_not_overwritten(tmp_path: Path, change: str) -> None:
 
 
 @pytest.mark.parametrize("meta", [b"", b"[]", b"null", b"3", b'"x"', b"\xff\xfe", b"{"])
-def test_a_damaged_meta_file_is_refused(tmp_path: Path, meta: bytes) -> None:
+def test_damaged_meta_file_is_rejected(tmp_path: Path, meta: bytes) -> None:
     out = tmp_path / "triplets.csv"
     _write(out)
     (tmp_path / "triplets.csv.meta.json").write_bytes(meta)
@@ -192,7 +192,7 @@ def test_a_damaged_meta_file_is_refused(tmp_path: Path, meta: bytes) -> None:
         _write(out)
 
 
-def test_a_file_with_other_settings_is_not_overwritten(tmp_path: Path) -> None:
+def test_file_with_other_settings_is_not_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "triplets.csv"
     _write(out)
     before = out.read_bytes()
@@ -243,7 +243,7 @@ def test_settings_contain_every_option() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["beam?guide=", "sample?n_prompts=0&writer="])
-def test_a_task_depends_on_models_of_its_strategy(tmp_path: Path, strategy: str) -> None:
+def test_tasks_depend_on_models_of_their_strategy(tmp_path: Path, strategy: str) -> None:
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES) + "\n", "utf-8")
     file = tmp_path / "1.arpa"
     train_ngram(tmp_path / "text.txt", file, order=1, fallback=(0.5, 1.0, 1.5))
@@ -289,7 +289,7 @@ def test_pairs_are_distinct_and_have_two_models() -> None:
 
 
 @pytest.mark.parametrize("drop", [float("nan"), float("inf")])
-def test_a_minimum_drop_must_be_finite(drop: float) -> None:
+def test_minimum_drop_must_be_finite(drop: float) -> None:
     with pytest.raises(InputError, match="minimum.drop"):
         SynthesisOptions(minimum_drop=drop)
 
@@ -311,7 +311,7 @@ def test_unusable_sentences_leave_no_files(tmp_path: Path) -> None:
         _write(blocked / "t.csv")
 
 
-def test_a_missing_package_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without(self: SequentialExecutor, *models: object) -> None:
         raise MissingExtraError("the package is not installed")
 
@@ -321,7 +321,7 @@ def test_a_missing_package_leaves_no_files(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_synthesis_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_syntheses_are_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "triplets.csv"
 
     def failing(sentence: str, **options: object) -> object:

@@ -58,7 +58,7 @@ def used(rows: list[Triplet]) -> Counter[str]:
     )
 
 
-def test_the_share_of_a_word_is_limited(tmp_path: Path) -> None:
+def test_word_share_is_limited(tmp_path: Path) -> None:
     free, limited = written(1.0), written(0.1, tmp_path / "limited.csv")
     assert len(limited) == len(SENTENCES)
     naturally = LOWER[0]
@@ -103,7 +103,7 @@ def test_other_searches_continue_after_a_failure(
     assert written(0.1, out) == written(0.1)
 
 
-def test_a_shard_has_all_tasks_of_a_limited_pair(tmp_path: Path) -> None:
+def test_shard_has_all_tasks_of_a_pair_with_word_limit(tmp_path: Path) -> None:
     parts = {}
     for limited in (True, False):
         study = plan(0.1 if limited else 1.0)

@@ -38,7 +38,7 @@ def _place(folder: Path) -> RunContext:
     return RunContext(out, out / "scores", folder, folder / "words.csv")
 
 
-def test_a_worker_refuses_changed_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_rejects_changed_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = create_run(read_study_plan(make_study(tmp_path)))
     monkeypatch.chdir(tmp_path)
     worker = Worker(_place(tmp_path))
@@ -74,7 +74,7 @@ def test_models_of_one_pair_stay_loaded(tmp_path: Path, monkeypatch: pytest.Monk
     assert [spec[6] for spec in loaded] == ["2", "1", "3", "2"]
 
 
-def test_a_sequential_run_loads_each_model_once(
+def test_sequential_run_loads_each_model_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = read_study_plan(make_study(tmp_path))
@@ -103,7 +103,7 @@ def _describe(spec: str) -> dict[str, object]:
     return dict(ModelRecord.from_spec(spec).description)
 
 
-def test_the_device_does_not_change_the_description(tmp_path: Path) -> None:
+def test_device_does_not_change_the_description(tmp_path: Path) -> None:
     make_study(tmp_path)
     plain = f"ngram:{tmp_path}/1.arpa?punctuation=split"
     on_gpu = _describe(f"ngram:{tmp_path}/1.arpa?device=cuda:1&punctuation=split")

@@ -87,7 +87,7 @@ def test_optimum_under_constraints_equals_brute_force(seed, tolerance, groups):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000))
-def test_pairs_of_one_value_equal_brute_force(seed):
+def test_equal_values_constraint_equals_brute_force(seed):
     frame = scores(12, 2, seed)
     value = pd.Series(np.random.default_rng(seed).integers(0, 3, 12), index=frame.index)
     allowed = [
@@ -107,7 +107,7 @@ def test_pairs_of_one_value_equal_brute_force(seed):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000))
-def test_pairs_of_two_equal_values_equal_brute_force(seed):
+def test_two_equal_values_constraints_equal_brute_force(seed):
     frame = scores(20, 2, seed)
     rng = np.random.default_rng(seed)
     values = [pd.Series(rng.integers(0, 2, 20), index=frame.index) for _ in range(2)]
@@ -128,7 +128,7 @@ def test_pairs_of_two_equal_values_equal_brute_force(seed):
     assert of_one == [both[sentence] for sentence in two]
 
 
-def test_a_sentence_without_a_value_is_named():
+def test_missing_values_of_a_constraint_are_reported():
     frame = scores(60, 2)
     tokens = pd.DataFrame({"m0": 5.0, "m1": 6.0}, index=frame.index)
     tokens.loc["s3":, "m1"] = np.nan
@@ -139,7 +139,7 @@ def test_a_sentence_without_a_value_is_named():
     assert "has no value; give one or leave the sentence out" in str(caught.value)
 
 
-def test_programme_agrees_with_the_assignment():
+def test_integer_programme_equals_the_assignment():
     frame = scores(400, 4)
     expected = select_natural_pairs(frame, 3)
     everywhere = Linear(pd.Series(0.0, index=frame.index), lower=0)
@@ -167,7 +167,7 @@ def test_bound_covers_sentences_outside_the_integer_programme():
     assert table.attrs["objective"] == pytest.approx(best, abs=1e-9)
 
 
-def test_lower_bounds_fetch_costly_sentences_too():
+def test_lower_bounds_include_sentences_of_high_cost():
     frame = scores(500, 2)
     ranks = fractional_ranks(frame)
     middling = (ranks.min(axis=1) > 0.3).astype(float)
@@ -231,7 +231,7 @@ def test_relaxed_bound_holds_for_any_prices(seed):
         assert column_generation._Relaxation(problem, rows).compute_bound(prices) <= least
 
 
-def test_constraints_that_cannot_be_met_are_named():
+def test_infeasible_constraints_are_reported():
     frame = scores(100, 2)
     weights = pd.Series(1.0, index=frame.index)
     with pytest.raises(InfeasibleError) as caught:
@@ -242,7 +242,7 @@ def test_constraints_that_cannot_be_met_are_named():
     )
 
 
-def test_groups_that_are_too_few_are_named():
+def test_infeasible_group_limits_are_reported():
     frame = scores(100, 2)
     group = pd.Series("all", index=frame.index)
     with pytest.raises(InfeasibleError) as caught:
@@ -253,7 +253,7 @@ def test_groups_that_are_too_few_are_named():
     )
 
 
-def test_constraints_that_only_fractions_of_sentences_can_meet():
+def test_constraints_without_integer_solution_are_reported():
     frame = scores(40, 2)
     weights = pd.Series(2.0, index=frame.index)
     constraint = Linear(weights, lower=3, upper=3, pair=("m0", "m1"), role="sentence_1", name="odd")
@@ -294,13 +294,13 @@ def test_infeasibility_without_constraints_is_reported_first():
         (Linear(pd.Series(dtype=float), role="sentence_3"), "unknown role 'sentence_3'; did you"),
     ],
 )
-def test_constraints_that_make_no_sense(constraint, message):
+def test_invalid_constraints_are_rejected(constraint, message):
     with pytest.raises(InputError) as caught:
         select_natural_pairs(scores(60, 2), 2, constraints=[constraint])
     assert str(caught.value).startswith(message)
 
 
-def test_more_choices_than_a_solver_is_given(monkeypatch):
+def test_selection_without_solution_in_max_variables_is_reported(monkeypatch):
     monkeypatch.setattr(column_generation, "MAX_VARIABLES", 3)
     weights = pd.Series(1.0, index=scores(60, 2).index)
     with pytest.raises(InfeasibleError, match="no selection found among the 3 most promising"):
@@ -325,7 +325,7 @@ def test_roles_and_pairs_of_a_linear_constraint():
         assert sum(weights[table[name]].sum() for name in roles) >= 2.5 - 1e-6
 
 
-def test_constraints_in_text_are_those_in_python():
+def test_parse_constraints_equals_python_objects():
     frame = scores(300, 3)
     frame.index = [f"{'very ' * (i % 5)}long sentence {i}" for i in range(300)]
     features = pd.DataFrame(
@@ -374,13 +374,13 @@ def test_constraints_in_text_are_those_in_python():
         ),
     ],
 )
-def test_texts_that_are_no_constraint(text, message):
+def test_invalid_constraint_texts_are_rejected(text, message):
     with pytest.raises(InputError) as caught:
         parse_constraints([text], pd.Index(["a", "b"]))
     assert str(caught.value) == message
 
 
-def test_words_are_those_of_the_language():
+def test_word_counts_depend_on_the_language():
     labels = pd.Index(["L'homme dort dans le jardin.", "Il l'a vu à la maison !"])
     for language in (None, get_language("fr")):
         (made,) = parse_constraints(["balance:words:1"], labels, language=language)
@@ -389,13 +389,13 @@ def test_words_are_those_of_the_language():
     assert made.feature.tolist() == [5, 7]
 
 
-def test_computed_columns_are_suggested_once():
+def test_suggestions_list_computed_columns_once():
     with pytest.raises(InputError) as caught:
         parse_constraints(["balance:words:1", "balance:word:1"], pd.Index(["a", "b"]))
     assert str(caught.value).endswith("no column of the features; did you mean 'words'?")
 
 
-def test_a_column_of_text_cannot_be_balanced():
+def test_balance_of_a_text_column_is_rejected():
     frame = scores(60, 2)
     table = pd.DataFrame({"source": "book"}, index=frame.index)
     made = parse_constraints(["balance:source:1"], frame.index, table)
@@ -404,7 +404,7 @@ def test_a_column_of_text_cannot_be_balanced():
     assert str(caught.value) == "balance:source:1: 'book' is not a number; use a numeric column"
 
 
-def test_a_new_class_of_constraints_is_found_in_text(monkeypatch):
+def test_parse_constraints_with_a_custom_class(monkeypatch):
     monkeypatch.setitem(CONSTRAINTS, "fewer", None)  # to be taken out at the end
 
     @dataclass(frozen=True, eq=False)
@@ -430,7 +430,7 @@ def test_a_new_class_of_constraints_is_found_in_text(monkeypatch):
     assert one <= two - 4 + 1e-6
 
 
-def test_constraints_are_kept_on_a_larger_set():
+def test_constraints_are_satisfied_with_600_sentences():
     frame = scores(600, 4)
     rng = np.random.default_rng(0)
     feature = pd.Series(rng.normal(size=600), index=frame.index)

@@ -10,7 +10,7 @@ from contstim.selection.highs import minimise
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_optimum_equals_that_of_enumeration(seed):
+def test_optimum_equals_enumeration(seed):
     rng = np.random.default_rng(seed)
     costs, rows = rng.normal(size=7), rng.integers(-3, 4, (3, 7)).astype(float)
     lower = np.array([-np.inf, -1.0, 2.0])

@@ -73,7 +73,7 @@ def test_optimum_equals_brute_force(data):
         assert found.attrs["gap"] == 0
 
 
-def test_roles_that_compete_for_sentences_get_the_optimum():
+def test_optimum_with_roles_competing_for_sentences():
     """Models that agree in pairs compete for the same few sentences: short lists must grow."""
     frame = scores(800, 2)
     frame = pd.concat([frame, frame.add_suffix("x"), frame.add_suffix("y")], axis=1)
@@ -85,7 +85,7 @@ def test_roles_that_compete_for_sentences_get_the_optimum():
     assert table.attrs["objective"] == pytest.approx(costs[linear_sum_assignment(costs)].sum())
 
 
-def test_labels_settle_ties_only_between_interchangeable_sentences():
+def test_selection_is_invariant_to_order_and_labels():
     frame = scores(500, 3)
     order = np.random.default_rng(2).permutation(len(frame))
     other = frame.iloc[order].set_axis(range(len(frame)))
@@ -95,7 +95,7 @@ def test_labels_settle_ties_only_between_interchangeable_sentences():
     assert list(back[second["sentence_2"]]) == list(first["sentence_2"])
 
 
-def test_missing_and_infinite_scores_are_left_out_and_reported():
+def test_missing_and_infinite_scores_are_excluded_and_reported():
     frame = scores(300, 3)
     best = select_natural_pairs(frame, 4)["sentence_1"].iloc[:3]
     frame.loc[best.iloc[0], "m0"] = np.nan
@@ -114,7 +114,7 @@ def test_missing_and_infinite_scores_are_left_out_and_reported():
     assert ranks.max().eq(1.0).all()
 
 
-def test_excluded_sentences_and_candidates_add_up():
+def test_excluded_and_candidate_counts_sum_to_all_sentences():
     frame = scores(300, 3)
     frame.iloc[5, 0] = np.nan
     eligible = pd.Series(np.arange(300) % 3 > 0, index=frame.index)
@@ -123,7 +123,7 @@ def test_excluded_sentences_and_candidates_add_up():
     assert attrs["excluded"]["not eligible"] == 100
 
 
-def test_a_mapping_names_pairs_and_numbers():
+def test_per_pair_accepts_a_mapping_of_pairs():
     frame = scores(300, 4)
     table = select_natural_pairs(frame, {("m3", "m1"): 2, ("m0", "m2"): 5})
     assert table.groupby(["model_1", "model_2"]).size().to_dict() == {
@@ -132,14 +132,14 @@ def test_a_mapping_names_pairs_and_numbers():
     }
 
 
-def test_sentences_of_lowest_ranks_are_paired():
+def test_pairs_are_sorted_by_ranks():
     table = select_natural_pairs(scores(300, 3), 5)
     for _, own in table.groupby(["model_1", "model_2"]):
         assert own["rank_1"].is_monotonic_increasing
         assert own["rank_2"].is_monotonic_increasing
 
 
-def test_too_few_sentences_for_a_role_are_named():
+def test_too_few_sentences_for_a_role_are_reported():
     frame = pd.DataFrame({"a": [1.0, 2, 3, 4], "b": [1.0, 2, 4, 3], "c": [4.0, 3, 2, 1]})
     with pytest.raises(InfeasibleError) as caught:
         select_natural_pairs(frame, {("a", "c"): 3})
@@ -149,7 +149,7 @@ def test_too_few_sentences_for_a_role_are_named():
     )
 
 
-def test_roles_that_share_too_few_sentences_are_named():
+def test_too_few_sentences_shared_by_roles_are_reported():
     # m0 and m1 agree, m2 is their reverse: two roles draw on the same two sentences.
     low_high = [1.0, 2, 3, 4, 5, 6]
     frame = pd.DataFrame({"a": low_high, "b": low_high, "c": low_high[::-1]})
@@ -180,20 +180,20 @@ def test_roles_that_share_too_few_sentences_are_named():
         ),
     ],
 )
-def test_arguments_that_make_no_sense(arguments, message):
+def test_invalid_arguments_are_rejected(arguments, message):
     with pytest.raises(InputError) as caught:
         select_natural_pairs(scores(60, 2), **{"per_pair": 2, **arguments})
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
 
-def test_unknown_models_are_named_with_near_matches():
+def test_unknown_models_get_a_suggestion():
     with pytest.raises(UnknownNameError) as caught:
         select_natural_pairs(scores(60, 2), {("m0", "m11"): 1})
     assert str(caught.value) == "unknown model 'm11'; did you mean 'm1'?"
 
 
-def test_tables_that_are_no_scores():
+def test_invalid_score_tables_are_rejected():
     frame = scores(10, 2)
     with pytest.raises(InputError, match="there are scores of 1 model"):
         select_natural_pairs(frame[["m0"]])
@@ -227,7 +227,7 @@ def test_candidate_lists_grow_until_the_assignment_is_optimal():
 
 
 @pytest.mark.parametrize(("models", "ties"), [(3, False), (5, True), (9, False)])
-def test_every_promise_holds_and_equals_the_unpruned_assignment(models, ties):
+def test_selection_equals_the_unpruned_assignment(models, ties):
     frame = scores(1500, models, ties=ties)
     table = select_natural_pairs(frame, 6)
     ranks = fractional_ranks(frame)

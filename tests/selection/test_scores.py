@@ -27,18 +27,18 @@ def expected():
     )
 
 
-def test_wide_table(tmp_path):
+def test_read_scores_of_a_wide_table(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text(WIDE, encoding="utf-8")
     pd.testing.assert_frame_equal(read_scores(path), expected(), check_index_type=False)
 
 
-def test_standard_input(monkeypatch):
+def test_read_scores_from_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(WIDE.encode())))
     pd.testing.assert_frame_equal(read_scores("-"), expected(), check_index_type=False)
 
 
-def test_long_table(tmp_path):
+def test_read_scores_of_a_long_table(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text(
         "model,n_tokens,sentence,log_prob\nm1,3,A b,-1\nm2,3,A b,-2\nm1,2,null,-inf\n",
@@ -52,7 +52,7 @@ def test_long_table(tmp_path):
     assert np.isnan(table.loc["null", "m2"])
 
 
-def test_rows_that_come_again_count_once(tmp_path):
+def test_duplicate_rows_are_merged(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("sentence,model,log_prob\na,m1,-1\na,m2,-2\nb,m1,-3\nb,m2,-4\na,m1,-1\n")
     assert read_scores(path).to_numpy().tolist() == [[-1.0, -2.0], [-3.0, -4.0]]
@@ -69,7 +69,7 @@ c,m4,1,2,energy,lower
 """
 
 
-def test_scores_are_read_in_nats_and_higher_is_better(tmp_path, capsys):
+def test_scores_are_converted_to_nats_and_oriented(tmp_path, capsys):
     path = tmp_path / "scores.csv"
     path.write_text(LONG)
     read = read_scores(path)
@@ -86,7 +86,7 @@ def test_scores_are_read_in_nats_and_higher_is_better(tmp_path, capsys):
         read_scores(path)
 
 
-def test_a_table_that_was_read_is_not_negated_again(tmp_path):
+def test_converted_tables_are_not_converted_again(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("\n".join(LONG.splitlines()[:5]))
     choices = pd.DataFrame({"participant": ["p", "q"], "trial": 1, "rating": 2.5})
@@ -96,7 +96,7 @@ def test_a_table_that_was_read_is_not_negated_again(tmp_path):
         assert models.loc[models["measure"] == "accuracy", "value"].eq(1).all()
 
 
-def test_two_forms_of_a_sentence_are_one(tmp_path):
+def test_unicode_forms_of_a_sentence_are_merged(tmp_path):
     path = tmp_path / "scores.csv"
     decomposed = unicodedata.normalize("NFD", "Der Bär")
     path.write_text(f"sentence,m1,m2\nDer Bär,-1,-2\n {decomposed} ,-1,-2\nb  c,-3,-4\n", "utf-8")
@@ -106,13 +106,13 @@ def test_two_forms_of_a_sentence_are_one(tmp_path):
         read_scores(path)
 
 
-def test_columns_of_counts_are_no_models(tmp_path):
+def test_count_columns_are_not_models(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("sentence,m1,m2,n_tokens,n_words,stderr\na,-1,-2,3,2,0\nb,-3,-4,3,2,0\n")
     assert list(read_scores(path)) == ["m1", "m2"]
 
 
-def test_arrays(tmp_path):
+def test_read_scores_of_numpy_arrays(tmp_path):
     path = tmp_path / "scores.npz"
     np.savez(path, m1=np.array([-1.0, -2.0]), m2=np.array([-3, -4]))
     table = read_scores(path)
@@ -143,7 +143,7 @@ def test_arrays(tmp_path):
         ),
     ],
 )
-def test_faulty_tables(tmp_path, text, message):
+def test_invalid_score_tables_are_rejected(tmp_path, text, message):
     path = tmp_path / "scores.csv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as caught:
@@ -151,7 +151,7 @@ def test_faulty_tables(tmp_path, text, message):
     assert str(caught.value) == message.format(path)
 
 
-def test_missing_and_damaged_files(tmp_path):
+def test_missing_and_damaged_files_are_reported(tmp_path):
     with pytest.raises(InputError) as caught:
         read_scores(tmp_path / "none.csv")
     assert str(caught.value) == f"there is no file {tmp_path / 'none.csv'}; check the path"
@@ -163,7 +163,7 @@ def test_missing_and_damaged_files(tmp_path):
         read_scores(bad)
 
 
-def test_arrays_that_are_no_table(tmp_path):
+def test_invalid_arrays_are_rejected(tmp_path):
     path = tmp_path / "scores.npz"
     np.savez(path, m1=np.zeros(2), m2=np.zeros(3))
     with pytest.raises(InputError) as caught:
@@ -177,13 +177,13 @@ def test_arrays_that_are_no_table(tmp_path):
         read_scores(path)
 
 
-def test_parquet_is_read_as_csv_is(monkeypatch):
+def test_read_scores_of_a_parquet_file(monkeypatch):
     wide = expected().reset_index()
     monkeypatch.setattr(pd, "read_parquet", lambda _path: wide)
     pd.testing.assert_frame_equal(read_scores("scores.parquet"), expected())
 
 
-def test_faulty_triplets(tmp_path):
+def test_invalid_triplet_tables_are_rejected(tmp_path):
     path = tmp_path / "triplets.csv"
     frame = pd.DataFrame([dict.fromkeys(TRIPLETS, "x")])
     frame.drop(columns="natural").to_csv(path, index=False)

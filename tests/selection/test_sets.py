@@ -75,7 +75,7 @@ def test_optimum_equals_brute_force(data):
     assert table.attrs["status"] == "optimal"
 
 
-def test_the_bound_is_reached_where_sentences_abound():
+def test_bound_is_attained_with_many_sentences():
     attrs = select_set(scores(3000, 9), 72).attrs
     assert attrs["objective"] == attrs["bound"] == 40  # 20 of 36 of 72
     assert attrs["mean"] == 20
@@ -95,7 +95,7 @@ def test_pairs_of_many_models_are_separated_near_the_bound():
 
 
 @pytest.mark.parametrize(("models", "margin"), [(12, 0.0), (13, 0.103)])
-def test_even_pairs_are_those_of_a_search_through_all(models, margin):
+def test_even_pairs_equal_a_full_search(models, margin):
     ranks = fractional_ranks(scores(200, models)).to_numpy()
     one, two = np.triu_indices(len(ranks), 1)
     differences = ranks[one] - ranks[two]
@@ -111,7 +111,7 @@ def test_even_pairs_are_those_of_a_search_through_all(models, margin):
     np.testing.assert_allclose(smallest, np.sort(least[every])[::-1][: len(few)])
 
 
-def test_without_time_the_relaxation_is_rounded():
+def test_relaxation_is_rounded_at_the_time_limit():
     frame = scores(2000, 6)
     table = select_set(frame, 60, time_limit=1e-3)
     counts = separations(frame, zip(table["sentence_1"], table["sentence_2"], strict=True), 0)
@@ -121,7 +121,7 @@ def test_without_time_the_relaxation_is_rounded():
 
 @pytest.mark.parametrize("criterion", ["separation", "log-bf"])
 @pytest.mark.parametrize("held", ["nothing", "the worst"])
-def test_the_time_limit_returns_the_best_of_three_selections(criterion, held, monkeypatch):
+def test_time_limit_returns_the_best_of_three_selections(criterion, held, monkeypatch):
     def stopped(costs, *rows, integer=True, **options):
         if not np.any(integer):
             return minimise(costs, *rows, integer=integer, **options)
@@ -146,7 +146,7 @@ def test_models_that_agree_are_never_separated():
     assert attrs["status"] == "feasible"
 
 
-def test_few_sentences_are_all_used_and_the_rest_left_out():
+def test_ineligible_sentences_are_excluded():
     frame = scores(40, 4)
     frame.iloc[0, 0] = np.nan
     eligible = pd.Series(np.arange(40) < 21, index=frame.index)
@@ -176,13 +176,13 @@ def test_few_sentences_are_all_used_and_the_rest_left_out():
         ({"seed": -1}, "seed is -1; give a whole number of at least 0"),
     ],
 )
-def test_arguments_that_make_no_sense(arguments, message):
+def test_invalid_arguments_are_rejected(arguments, message):
     with pytest.raises(InputError) as caught:
         select_set(scores(60, 3), **{"n": 5, **arguments})
     assert str(caught.value) == message
 
 
-def test_a_set_of_one_model():
+def test_single_model_is_rejected():
     with pytest.raises(InputError) as caught:
         select_set(scores(60, 1), 5)
     assert str(caught.value) == (
@@ -278,7 +278,7 @@ def test_pairs_of_equal_values_equal_brute_force(seed):
 @pytest.mark.parametrize(
     ("models", "criterion"), [(4, "separation"), (4, "log-bf"), (11, "separation")]
 )
-def test_of_many_sentences_those_of_equal_values_are_paired(models, criterion):
+def test_equal_values_are_paired_among_many_sentences(models, criterion):
     frame = scores(200, models)
     value = pd.Series(np.arange(200) % 5, index=frame.index)
     free = select_set(frame, 10, criterion=criterion, time_limit=1).attrs["objective"]
@@ -289,7 +289,7 @@ def test_of_many_sentences_those_of_equal_values_are_paired(models, criterion):
 
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 10_000), st.integers(2, 5), st.integers(1, 2), st.sampled_from([0.3, 3.0]))
-def test_no_pairs_beat_the_bound_on_log_bayes_factors(seed, models, uses, slope):
+def test_log_bayes_factor_objective_is_within_its_bound(seed, models, uses, slope):
     frame = scores(200, models, seed) * np.random.default_rng(seed).uniform(1, 9, models)
     people = ResponseModel(slope=slope, item_sd=0.1)
     attrs = select_set(
@@ -314,7 +314,7 @@ def test_no_pairs_beat_the_bound_on_log_bayes_factors(seed, models, uses, slope)
     assert each.sum(axis=0).min() <= attrs["bound"]
 
 
-def test_a_rank_difference_equal_to_the_margin_does_not_separate():
+def test_rank_difference_must_exceed_the_margin():
     frame = pd.DataFrame({"a": range(10), "b": [*range(6), 7, 6, 8, 9]}, dtype=float)
     pair = pd.DataFrame({"sentence_1": [6], "sentence_2": [7]})  # 0.7 and 0.8, 0.8 and 0.7
     none = pd.Series(False, index=frame.index)
@@ -324,7 +324,7 @@ def test_a_rank_difference_equal_to_the_margin_does_not_separate():
 
 
 @pytest.mark.parametrize("kind", ["at most", "recurring"])
-def test_a_sentence_in_two_pairs_counts_twice(kind):
+def test_sentences_in_two_pairs_count_twice(kind):
     frame = scores(6, 2)
     groups = pd.Series([*"abcdef"], index=frame.index)
     one = AtMost(groups, 1) if kind == "at most" else Recurring(groups, 1, repeatable=())
@@ -332,7 +332,7 @@ def test_a_sentence_in_two_pairs_counts_twice(kind):
     assert pd.concat([table["sentence_1"], table["sentence_2"]]).is_unique
 
 
-def test_no_candidate_at_all_is_refused():
+def test_selection_without_candidates_is_rejected():
     frame = scores(4, 2)
     frame.iloc[1] = np.nan
     none = pd.Series(False, index=frame.index)
@@ -347,7 +347,7 @@ def test_no_candidate_at_all_is_refused():
         select_set(frame, 1, eligible=~none, pairs=pairs, constraints=[one])
 
 
-def test_constraints_hold_among_many_sentences():
+def test_constraints_are_satisfied_with_3000_sentences():
     frame = scores(3000, 6)
     rng = np.random.default_rng(0)
     words = pd.Series(rng.integers(4, 12, 3000).astype(float), index=frame.index)
@@ -366,7 +366,7 @@ def test_constraints_hold_among_many_sentences():
     assert free.attrs["objective"] == table.attrs["bound"]
 
 
-def test_infeasible_constraints_are_named_with_their_shortfall():
+def test_infeasible_constraints_are_reported_with_shortfall():
     frame = scores(300, 3)
     group = pd.Series("all", index=frame.index)
     with pytest.raises(InfeasibleError) as caught:
@@ -391,7 +391,7 @@ def test_infeasible_constraints_are_named_with_their_shortfall():
     )
 
 
-def test_values_that_make_no_sense_for_the_criterion():
+def test_options_of_other_criteria_are_rejected():
     frame = scores(60, 3)
     with pytest.raises(InputError) as caught:
         select_set(frame, 5, criterion="log-bf", rank_margin=0.1)

@@ -34,7 +34,7 @@ def _n_tokens(spec: str, text: str) -> int:
     return len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def test_counts_stand_beside_every_sentence(specs: tuple[str, str]) -> None:
+def test_add_token_counts_adds_columns_per_sentence_and_model(specs: tuple[str, str]) -> None:
     row = {"model_1": specs[0], "model_2": specs[1], "natural": "the old dog"}
     row |= {"synthetic_1": "the unhappy dog", "synthetic_2": "us"}
     table = add_token_counts(pd.DataFrame([row]))
@@ -52,7 +52,7 @@ def test_counts_stand_beside_every_sentence(specs: tuple[str, str]) -> None:
         add_token_counts(pd.DataFrame([row])[["natural"]])
 
 
-def test_a_model_that_cannot_tell_says_nothing(tmp_path: Path) -> None:
+def test_token_counts_are_missing_for_score_tables(tmp_path: Path) -> None:
     path = tmp_path / "scores.csv"
     path.write_text("sentence,log_prob\nA dog slept.,-20\nThe cat ran.,-18\n")
     row = {"model_1": f"table:{path}", "model_2": "contstim:bigram"}
@@ -65,7 +65,7 @@ def test_a_model_that_cannot_tell_says_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["edit", "edit?candidates=all"])
-def test_a_search_keeps_the_numbers_of_tokens(specs: tuple[str, str], strategy: str) -> None:
+def test_same_tokens_edits_preserve_token_counts(specs: tuple[str, str], strategy: str) -> None:
     one, two = map(load_model, specs)
     words = Vocabulary.from_words(WORDS)
     natural = NATURAL
@@ -91,7 +91,7 @@ def test_a_search_keeps_the_numbers_of_tokens(specs: tuple[str, str], strategy: 
         assert (one.score(near)[kept] >= one.score([result.sentence])[0] - 1e-4).all()
 
 
-def test_the_command_writes_and_selects_by_tokens(
+def test_commands_write_and_constrain_token_counts(
     specs: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -118,7 +118,7 @@ def test_the_command_writes_and_selects_by_tokens(
             assert (triplets[f"{which}_tokens_{k}"] == triplets[f"natural_tokens_{k}"]).all()
 
 
-def test_a_table_without_rows(specs: tuple[str, str]) -> None:
+def test_add_token_counts_of_an_empty_table(specs: tuple[str, str]) -> None:
     empty = pd.DataFrame(columns=["model_1", "model_2", "natural"])
     assert list(add_token_counts(empty).columns) == [
         *empty.columns,

@@ -108,7 +108,7 @@ def uses(table):
 
 @pytest.mark.parametrize("repeated", [0, 4])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_best_choice_with_a_limit_on_words_equals_brute_force(seed, repeated):
+def test_word_limit_selection_equals_brute_force(seed, repeated):
     table = worded(9, seed)
     # Another triplet of a natural sentence may leave a better choice than its best one.
     own = [column for column in table if column.startswith("natural")]
@@ -138,7 +138,7 @@ def test_the_best_choice_with_a_limit_on_words_equals_brute_force(seed, repeated
 
 
 @pytest.mark.parametrize("value", ["oops", ""])
-def test_text_for_a_log_probability_is_named(value):
+def test_text_in_score_columns_is_reported(value):
     table = triplets(40).astype({"synthetic_2_lp_1": object})
     table.loc[2, "synthetic_2_lp_1"] = value
     for ask in (select_triplets, controversiality, worst_ranks):
@@ -156,7 +156,7 @@ def test_text_for_a_log_probability_is_named(value):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_best_choice_without_shared_sentences_equals_brute_force(seed):
+def test_unique_sentences_selection_equals_brute_force(seed):
     names = ("m1", "m2"), ("m1", "m3"), ("m2", "m3")
     table = pd.concat([triplets(4, seed, pair) for pair in names], ignore_index=True)
     rng = np.random.default_rng(seed)
@@ -182,7 +182,7 @@ def test_the_best_choice_without_shared_sentences_equals_brute_force(seed):
     assert limited.attrs["objective"] <= best[1] + 1e-9
 
 
-def test_thin_strata_give_as_many_as_possible_and_a_report():
+def test_unfilled_strata_are_reported():
     table = triplets(4)
     table["natural_lp_1"] = [-5.0, -4.0, -3.0, -2.0]
     table["natural_lp_2"] = [-9.0, -9.0, -9.0, -9.0]  # all in the lower stratum
@@ -222,7 +222,7 @@ def test_pair_without_a_usable_triplet():
         select_triplets(table.iloc[:0], 1, strata=1)
 
 
-def test_refusals():
+def test_invalid_arguments_are_rejected():
     table = triplets(20)
     with pytest.raises(InputError) as caught:
         select_triplets(table, 5, strata=10)
@@ -255,7 +255,7 @@ def test_refusals():
             select_triplets(table, reference=empty)
 
 
-def test_a_function_can_be_registered_as_an_objective(monkeypatch, tmp_path, capsys):
+def test_custom_objective(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(TRIPLET_OBJECTIVES, "smaller-fall", None)  # to be taken out at the end
 
     def smaller_fall(table):

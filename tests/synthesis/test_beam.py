@@ -52,7 +52,7 @@ def _beam(problem: Problem, natural: str, **options: object) -> BeamSearch:
 
 
 @pytest.mark.parametrize("natural", [*NATURAL, "The ba, de fu.", "One gi"])
-def test_a_beam_of_full_width_finds_what_brute_force_finds(
+def test_full_width_beam_equals_brute_force(
     models: tuple[SentenceModel, SentenceModel], natural: str
 ) -> None:
     n, (first, *marks) = len(natural.split()), Sentence.parse(natural).after
@@ -71,7 +71,7 @@ def test_a_beam_of_full_width_finds_what_brute_force_finds(
     np.testing.assert_allclose(log_probs.T, [scores[str(s)] for s in sentences], atol=1e-4)
 
 
-def test_the_score_to_keep_is_that_of_the_problem(
+def test_min_scores_equal_those_of_the_problem(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     beam = _beam(Problem(models[:1], models[1:], 2.0), NATURAL[0])
@@ -80,7 +80,7 @@ def test_the_score_to_keep_is_that_of_the_problem(
     assert beam.min_scores[1] == pytest.approx(natural - 2.0 + models[1].batch_tolerance)
 
 
-def test_what_is_written_keeps_the_constraints_and_is_no_worse_than_the_beam(
+def test_result_satisfies_constraints_and_improves_on_the_beam(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     for natural in NATURAL:
@@ -105,7 +105,7 @@ def test_what_is_written_keeps_the_constraints_and_is_no_worse_than_the_beam(
         assert best.loss <= found.loss + 1e-4 < 1e-3
 
 
-def test_the_same_seed_writes_the_same(models: tuple[SentenceModel, SentenceModel]) -> None:
+def test_seed_determines_the_result(models: tuple[SentenceModel, SentenceModel]) -> None:
     longer = "The ba de fu gi ko do."
     beam = _beam(Problem(models[:1], models[1:]), longer)
 
@@ -117,7 +117,7 @@ def test_the_same_seed_writes_the_same(models: tuple[SentenceModel, SentenceMode
     assert written(3) != written(4)
 
 
-def test_more_beginnings_are_kept_where_the_score_to_keep_is_not_known_at_once(
+def test_unknown_min_scores_widen_the_beam(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     bigram = load_model("contstim:bigram")
@@ -130,7 +130,7 @@ def test_more_beginnings_are_kept_where_the_score_to_keep_is_not_known_at_once(
     assert _beam(Problem(models[:1], models[1:]), NATURAL[0], width=3).diversity_cap == 1
 
 
-def test_words_of_the_natural_sentence_and_repeatable_ones_are_always_written_with(
+def test_natural_and_repeatable_words_are_always_available(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     vocabulary = Vocabulary(
@@ -153,7 +153,7 @@ def test_words_of_the_natural_sentence_and_repeatable_ones_are_always_written_wi
         assert 20 <= len(later) <= 24
 
 
-def test_few_beginnings_end_in_one_word_or_begin_with_the_same_three(
+def test_diversity_cap_limits_shared_first_and_last_words(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     beam = _beam(Problem(models[:1], models[1:]), "The ba de fu gi.", diversity_cap=2)
@@ -164,7 +164,7 @@ def test_few_beginnings_end_in_one_word_or_begin_with_the_same_three(
         assert max(map(parts.count, parts)) <= 2
 
 
-def test_barred_words_are_not_written_and_models_look_up_no_other_lists(
+def test_excluded_words_are_not_written(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     proposal = _proposal(models)
@@ -179,7 +179,7 @@ def test_barred_words_are_not_written_and_models_look_up_no_other_lists(
     assert not {word for words in written for word in words} & {"ba", "fu", "Some"}
 
 
-def test_guides_propose_and_scores_decide(
+def test_guide_proposes_and_models_score(
     models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = RandomBigramModel([*FIRST, *LATER], seed=1)
@@ -209,7 +209,7 @@ def test_guides_propose_and_scores_decide(
         assert every[0] == every[int(reject.argmin())]
 
 
-def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
+def test_self_guided_models_need_no_guide(
     models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = RandomBigramModel([*FIRST, *LATER], seed=1)
@@ -229,7 +229,7 @@ def test_a_model_that_can_guide_itself_does_so_where_no_guide_is_named(
     np.testing.assert_array_equal(by_itself[1], named[1])
 
 
-def test_models_without_prefix_scores_are_refused(
+def test_models_without_prefix_scores_are_rejected(
     models: tuple[SentenceModel, SentenceModel],
 ) -> None:
     table = RandomBigramModel([*FIRST, *LATER], 1)
@@ -245,7 +245,9 @@ def test_models_without_prefix_scores_are_refused(
         )
 
 
-def test_a_climb_starts_from_what_was_written(models: tuple[SentenceModel, SentenceModel]) -> None:
+def test_local_search_starts_from_the_written_sentences(
+    models: tuple[SentenceModel, SentenceModel],
+) -> None:
     sides = {"reject": models[0], "accept": models[1], "vocabulary": VOCABULARY}
     natural = "The ba de fu gi ko."
     options = {"n_restarts": 1, "width": 2, "diversity_cap": 1, "vocabulary_fraction": 0.8}
@@ -260,7 +262,7 @@ def test_a_climb_starts_from_what_was_written(models: tuple[SentenceModel, Sente
     assert (written.finished, climbed.finished) == (True, True)
 
 
-def test_without_a_feasible_sentence_nothing_is_found(
+def test_no_feasible_sentence_gives_no_result(
     models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     multipliers: list[float] = []
@@ -282,7 +284,7 @@ def test_without_a_feasible_sentence_nothing_is_found(
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_lambda_follows_the_constraint(order: int) -> None:
+def test_large_lambda_satisfies_the_constraint(order: int) -> None:
     # Under a large lambda the sentence of lowest Lagrangian satisfies the constraint, not under a
     # small one.
     pair = tuple(load_model(f"contstim:{name}") for name in ("bigram", "trigram"))[::order]

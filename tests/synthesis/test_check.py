@@ -21,7 +21,7 @@ CHECKED = [
 
 
 @pytest.mark.parametrize("checked", CHECKED, ids=repr)
-def test_every_strategy_keeps_the_contract(checked: Strategy) -> None:
+def test_strategies_pass_check_strategy(checked: Strategy) -> None:
     done = check_strategy(checked)
     assert len(done) == 4 + checked.is_exhaustive
 
@@ -88,6 +88,8 @@ class _Forcing(Strategy):
         (_Forcing, r"has score -.* under table:\d\?exact=.*, below -"),
     ],
 )
-def test_strategies_that_break_the_contract(broken: Callable[[], Strategy], message: str) -> None:
+def test_check_strategy_rejects_faulty_strategies(
+    broken: Callable[[], Strategy], message: str
+) -> None:
     with pytest.raises(ValidationError, match=message):
         check_strategy(broken())

@@ -86,7 +86,7 @@ def _feasible(problem: Problem, start: str, sentences: list[str]) -> dict[str, f
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("kinds", ["all", "bound", "none"])
 @pytest.mark.parametrize("strategy", ["edit?candidates=all", "edit"])
-def test_edits_hold_and_no_allowed_move_improves(
+def test_result_satisfies_edits_and_is_a_local_optimum(
     edits: Edits, start: str, kinds: str, strategy: str
 ) -> None:
     problem = _problem(kinds, edits, margin=3.0)
@@ -101,7 +101,7 @@ def test_edits_hold_and_no_allowed_move_improves(
             assert found.loss == pytest.approx(min(all_.values()))
 
 
-def test_the_limit_of_edits_bites() -> None:
+def test_loss_increases_with_tighter_max_changes() -> None:
     losses = [
         synthesize(
             STARTS[0],
@@ -115,7 +115,7 @@ def test_the_limit_of_edits_bites() -> None:
     assert losses[0] > losses[1] > losses[2]
 
 
-def test_what_must_change_changes_even_where_the_loss_rises() -> None:
+def test_required_changes_are_made_at_a_higher_loss() -> None:
     def found(edits: Edits) -> SynthesisResult:
         problem = _problem("all", edits)
         return synthesize(
@@ -138,7 +138,7 @@ def test_what_must_change_changes_even_where_the_loss_rises() -> None:
 
 
 @pytest.mark.parametrize("changed", [(1,), (1, 2), (4, 3), (0, 1), (1, 4)])
-def test_what_must_change_agrees_with_its_neighbours(changed: tuple[int, ...]) -> None:
+def test_required_changes_satisfy_agreement(changed: tuple[int, ...]) -> None:
     words = ["a", "an", "dog", "apple", "owl", "sees", "eats", "cat", "insect", "the"]
     models = [RandomBigramModel(words, seed, exact="all") for seed in range(8)]
     lists = Vocabulary(WordList.from_words(words), WordList.from_words(words), frozenset(words))
@@ -151,7 +151,7 @@ def test_what_must_change_agrees_with_its_neighbours(changed: tuple[int, ...]) -
         assert Edits.changed_positions(start, search.sentence) >= {*changed}
 
 
-def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
+def test_unsatisfiable_agreement_of_a_change_is_reported() -> None:
     edits = Edits(changed=(1,), fixed=(0,), words=((1, ("apple", "owl")),), agreement=True)
     words = ["a", "dog", "apple", "owl", "sees"]
     reject, accept = (RandomBigramModel(words, seed, exact="all") for seed in (1, 2))
@@ -165,7 +165,7 @@ def test_no_word_that_must_change_may_stand_beside_its_neighbours() -> None:
     )
 
 
-def test_words_taken_at_once() -> None:
+def test_several_words_are_replaced_together() -> None:
     problem = _problem("all", Edits(max_changes=2, fixed=(3,)))
     proposal = SharedVocabulary(VOCABULARY, tuple(problem.models_by_name.values()))
     start = Sentence.parse(STARTS[0])
@@ -206,7 +206,7 @@ def test_words_taken_at_once() -> None:
         ),
     ],
 )
-def test_edits_that_contradict_themselves(values: dict[str, tuple[int, ...]], message: str) -> None:
+def test_contradictory_edits_are_rejected(values: dict[str, tuple[int, ...]], message: str) -> None:
     with pytest.raises(InputError) as error:
         Edits(**values)
     assert str(error.value) == message
@@ -237,13 +237,13 @@ def test_edits_that_contradict_themselves(values: dict[str, tuple[int, ...]], me
         ),
     ],
 )
-def test_edits_that_a_sentence_cannot_meet(edits: Edits, message: str) -> None:
+def test_edits_infeasible_for_a_sentence_are_rejected(edits: Edits, message: str) -> None:
     with pytest.raises((InputError, InfeasibleError)) as error:
         synthesize(STARTS[0], problem=_problem("all", edits), vocabulary=VOCABULARY)
     assert str(error.value) == message
 
 
-def test_an_unlisted_natural_word_may_not_stay() -> None:
+def test_natural_words_outside_the_list_are_replaced() -> None:
     changed = 0
     for start, word in itertools.product(STARTS, SIX):
         if word in start.split():
@@ -270,7 +270,7 @@ def test_an_unlisted_natural_word_may_not_stay() -> None:
         "",
     ],
 )
-def test_edits_as_text(text: str) -> None:
+def test_edits_round_trip_as_text(text: str) -> None:
     assert str(Edits.parse(text)) == text
     assert Edits.parse(str(Edits.parse(text))) == Edits.parse(text)
 
@@ -278,7 +278,7 @@ def test_edits_as_text(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["max", "max=-1", "fixed=a", "words=dog", "samples", "fixed=1,fixed=2", "same-class=1"]
 )
-def test_texts_that_are_no_edits(text: str) -> None:
+def test_invalid_edit_texts_are_rejected(text: str) -> None:
     with pytest.raises(InputError, match=r"is not a limit on edits; write|set fixed twice"):
         Edits.parse(text)
 
@@ -288,7 +288,7 @@ def test_invisible_direction_marks_are_refused() -> None:
         Edits(words=((1, ("c\u200fat",)),))
 
 
-def test_words_of_the_same_kind_replace_each_other() -> None:
+def test_same_kind_limits_replacements_to_a_word_class() -> None:
     words = Vocabulary(
         WordList.from_words(SIX),
         WordList.from_words(SIX),

@@ -65,11 +65,11 @@ def proposed(
     natural=st.sampled_from(SENTENCES),
     blocked=st.sets(st.sampled_from(LOWER), min_size=1, max_size=8),
 )
-def test_no_blocked_word_is_proposed(name: str, natural: str, blocked: set[str]) -> None:
+def test_blocked_words_are_not_proposed(name: str, natural: str, blocked: set[str]) -> None:
     assert not proposed(TOYS, name, natural, blocked) & blocked
 
 
-def test_no_blocked_word_is_written_from_the_left() -> None:
+def test_beam_does_not_propose_blocked_words() -> None:
     models = load_model("contstim:bigram"), load_model("contstim:trigram")
     blocked = {"the", "cat", "home", "man"}
     found = proposed(models, "beam", SENTENCES[0], blocked)

@@ -51,7 +51,7 @@ def _gain(pool: SentencePool, place: Target, text: str) -> float | None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_assignment_is_better(seed: int) -> None:
+def test_assignment_equals_brute_force(seed: int) -> None:
     pool, places = _pool(seed, 7), _places(MinScore("f", -22.0))
     best: tuple[int, float] = (0, 0.0)
     for chosen in itertools.product([None, *pool.sentences], repeat=len(places)):
@@ -69,7 +69,7 @@ def test_no_assignment_is_better(seed: int) -> None:
     assert (len(gains), sum(g for g in gains if g is not None)) == pytest.approx(best)
 
 
-def test_few_begin_or_end_alike() -> None:
+def test_assignment_limits_shared_first_and_last_words() -> None:
     pool = _pool(1, 60)
     for most in (1, 2):
         given = [text for text in assign_sentences(pool, _places(), most) if text is not None]
@@ -79,7 +79,7 @@ def test_few_begin_or_end_alike() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_within_limits_no_more_places_can_be_filled(seed: int) -> None:
+def test_limited_assignment_fills_the_maximum_of_targets(seed: int) -> None:
     rng = np.random.default_rng([2, seed])
     some = ["amber", "copper", "crimson", "marble", "velvet", "violet"]
     written = [" ".join([*rng.choice(some, 3, replace=False), f"a{i}."]) for i in range(9)]
@@ -143,7 +143,7 @@ def test_limit_on_sentences_with_the_same_word() -> None:
     assert limited["it"] > 8
 
 
-def test_syntheses_say_what_the_scores_are() -> None:
+def test_results_contain_the_scores_of_the_pool() -> None:
     pool, places = _pool(2, 30), _places()
     given = assign_sentences(pool, places)
     made = synthesize_from_pool(pool, places, seed=5)
@@ -158,7 +158,7 @@ def test_syntheses_say_what_the_scores_are() -> None:
             assert -synthesis.loss == pytest.approx(gain)
 
 
-def test_it_is_said_how_many_keep_each_constraint() -> None:
+def test_explain_shortfall_counts_satisfied_constraints() -> None:
     bound = MinScore("f", -20.0)
     pool, places = _pool(3, 40), _places(bound)
     counts = explain_shortfall(pool, places)

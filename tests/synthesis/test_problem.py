@@ -76,7 +76,7 @@ def _brute(
 @pytest.mark.parametrize("name", _contrasts())
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("strategy", ["edit", "edit?candidates=all", "edit?candidates=2"])
-def test_results_against_all_sentences(name: str, bounds: str, strategy: str) -> None:
+def test_losses_equal_brute_force(name: str, bounds: str, strategy: str) -> None:
     reject, accept = _contrasts()[name]
     scales = standard_deviations(reject, ALL[::7]) if len(reject) > 1 else (1.0,)
     others = tuple(EVERY[bound.model] for bound in BOUNDS[bounds])
@@ -108,7 +108,7 @@ def test_results_against_all_sentences(name: str, bounds: str, strategy: str) ->
             assert find_improvements(found, problem, proposal)[0] == []
 
 
-def test_two_models_are_the_problem_of_one_and_one() -> None:
+def test_problem_of_two_models_equals_reject_and_accept() -> None:
     reject, accept = _models(2)
     problem = Problem((reject,), (accept,))
     for start in STARTS:
@@ -116,7 +116,7 @@ def test_two_models_are_the_problem_of_one_and_one() -> None:
         assert one == synthesize(start, reject=reject, accept=accept, vocabulary=FREE)
 
 
-def test_the_tightest_of_several_bounds_holds() -> None:
+def test_strictest_bound_of_a_model_is_satisfied() -> None:
     reject, accept = (RandomBigramModel(SIX, seed, exact="all") for seed in (0, 1))
     start = ALL[np.argsort(accept.score(ALL))[190]]
     natural = float(accept.score([start])[0])
@@ -131,7 +131,7 @@ def test_the_tightest_of_several_bounds_holds() -> None:
         assert write(*both).scores[1] >= natural
 
 
-def test_a_model_alone_reaches_the_lowest_neighbour() -> None:
+def test_single_model_reaches_a_local_minimum() -> None:
     model = RandomBigramModel(SIX, 0, exact="bound")
     problem = Problem((model,))
     found = synthesize(STARTS[0], problem=problem, vocabulary=FREE, strategy="edit?candidates=all")
@@ -150,7 +150,7 @@ def test_a_model_alone_reaches_the_lowest_neighbour() -> None:
          MinScore("contstim:bert?reduction=mean", -0.1, natural=True)),
     ],
 )  # fmt: skip
-def test_bounds_as_text(text: str, bound: MinScore) -> None:
+def test_bounds_round_trip_as_text(text: str, bound: MinScore) -> None:
     assert MinScore.parse(text) == bound
     assert MinScore.parse(str(bound)) == bound
 
@@ -166,7 +166,7 @@ def test_bounds_as_text(text: str, bound: MinScore) -> None:
         "",
     ],
 )
-def test_texts_that_are_no_bound(text: str) -> None:
+def test_invalid_bound_texts_are_rejected(text: str) -> None:
     with pytest.raises(InputError) as error:
         MinScore.parse(text)
     assert str(error.value) == (
@@ -175,12 +175,12 @@ def test_texts_that_are_no_bound(text: str) -> None:
     )
 
 
-def test_the_readable_bound_is_a_reading_score() -> None:
+def test_readable_bound_uses_reading_scores() -> None:
     bound = MinScore.readable()
     assert str(bound) == "contstim:smollm2?prompt=natural&reduction=reading>=-3.4"
 
 
-def test_a_bound_names_a_model_or_gives_a_spec() -> None:
+def test_bounds_accept_model_names_or_specs() -> None:
     reject, accept = (load_model(f"contstim:{name}") for name in ("bigram", "trigram"))
     named = load_model("mine=contstim:unigram")
     problem = Problem((reject,), (accept,), bounds=("mine>=-5",), bound_models=(named,))
@@ -216,13 +216,13 @@ def test_a_bound_names_a_model_or_gives_a_spec() -> None:
         ),
     ],
 )
-def test_contrasts_that_cannot_be(values: dict[str, tuple[str, ...]], message: str) -> None:
+def test_invalid_contrasts_are_rejected(values: dict[str, tuple[str, ...]], message: str) -> None:
     with pytest.raises(InputError) as error:
         ProblemDefinition(**values)
     assert str(error.value) == message
 
 
-def test_bad_problems() -> None:
+def test_invalid_problems_are_rejected() -> None:
     one, two, three = _models(3)
     with pytest.raises(InputError, match="^2 rejecting models need scales to make their"):
         Problem((one, two), (three,))
@@ -235,7 +235,7 @@ def test_bad_problems() -> None:
         assert str(error.value) == "give either problem=, or both reject= and accept="
 
 
-def test_a_bound_that_the_natural_sentence_violates() -> None:
+def test_bounds_violated_by_the_natural_sentence_are_reported() -> None:
     one, two, three = _models(3)
     problem = Problem((one,), (two,), bounds=(MinScore(three.name, -0.25),), bound_models=(three,))
     score = three.score(STARTS[:1])[0]
@@ -247,7 +247,7 @@ def test_a_bound_that_the_natural_sentence_violates() -> None:
     )
 
 
-def test_edits_hold_for_sets_of_models() -> None:
+def test_edits_are_satisfied_for_sets_of_models() -> None:
     one, two, three = _models(3)
     problem = Problem((one,), (two, three), 5.0, edits=Edits(max_changes=1))
     found = synthesize(STARTS[0], problem=problem, vocabulary=FREE, strategy="edit?candidates=all")
@@ -275,7 +275,7 @@ class _Asked(RandomBigramModel):
 
 
 @pytest.mark.parametrize("strategy", ["edit?candidates=all", "edit"])
-def test_slow_models_score_only_what_others_leave(strategy: str) -> None:
+def test_expensive_models_score_only_remaining_candidates(strategy: str) -> None:
     reject, accept = (RandomBigramModel(SIX, seed, exact="all") for seed in (0, 1))
     third = _Asked(2)
     bound = MinScore(third.name, -1.0, natural=True)

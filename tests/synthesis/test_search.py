@@ -47,7 +47,7 @@ def _models(
     "exact", [("all", "all"), ("bound", "all"), ("all", "bound"), ("none", "none")]
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_the_result_keeps_the_constraint_when_scored_again(
+def test_result_satisfies_the_constraint_on_fresh_scores(
     strategy: str, exact: tuple[str, str], seed: int
 ) -> None:
     reject, accept = _models(seed, exact)
@@ -67,7 +67,7 @@ def test_the_result_keeps_the_constraint_when_scored_again(
     "exact", [("all", "all"), ("bound", "all"), ("all", "bound"), ("bound", "bound")]
 )
 @pytest.mark.parametrize("seed", range(4))
-def test_no_single_replacement_improves_the_result(exact: tuple[str, str], seed: int) -> None:
+def test_result_is_a_local_optimum(exact: tuple[str, str], seed: int) -> None:
     reject, accept = _models(seed, exact)
     result = synthesize(
         NATURAL,
@@ -82,7 +82,7 @@ def test_no_single_replacement_improves_the_result(exact: tuple[str, str], seed:
     assert (better, tried > 20) == ([], True)
 
 
-def test_exhaustive_always_takes_the_best_word_at_a_position() -> None:
+def test_exhaustive_search_takes_the_best_word() -> None:
     reject, accept = _models(7)
     result = synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY)
     first = result.steps[0]
@@ -97,7 +97,7 @@ def test_exhaustive_always_takes_the_best_word_at_a_position() -> None:
     assert first.scores[0] == min(reject.score([t])[0] for t in feasible)
 
 
-def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> None:
+def test_exhaustive_result_does_not_depend_on_score_bounds() -> None:
     results = {
         synthesize(
             NATURAL,
@@ -127,7 +127,7 @@ def test_the_exhaustive_result_does_not_depend_on_what_is_known_at_once() -> Non
     assert len(results) == 1
 
 
-def test_history_leads_from_the_natural_sentence_to_the_result() -> None:
+def test_steps_lead_from_natural_sentence_to_result() -> None:
     reject, accept = _models(5)
     result = synthesize(NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, seed=3)
     sentence = Sentence.parse(NATURAL)
@@ -142,7 +142,7 @@ def test_history_leads_from_the_natural_sentence_to_the_result() -> None:
     assert np.all(np.diff(falling) < 0)
 
 
-def test_the_same_seed_gives_the_same_sentence_and_another_attempt_another_order() -> None:
+def test_seed_and_attempt_determine_the_result() -> None:
     reject, accept = _models(2)
 
     def run(seed: int, attempt: int) -> SynthesisResult:
@@ -160,7 +160,7 @@ def test_the_same_seed_gives_the_same_sentence_and_another_attempt_another_order
     assert len(orders) > 1
 
 
-def test_a_budget_bounds_the_exact_scores_asked_for() -> None:
+def test_candidates_option_limits_exact_scores() -> None:
     reject, accept = _models(1, ("bound", "bound"))
     small = synthesize(
         NATURAL, reject=reject, accept=accept, vocabulary=VOCABULARY, strategy=Edit(2)
@@ -194,7 +194,7 @@ class _Priced(RandomBigramModel):
         return replace(table, cost=ScoringCost(self.price), score=score)
 
 
-def test_inputs_bound_what_a_sentence_costs() -> None:
+def test_inputs_option_limits_the_cost() -> None:
     bills, scores, finished = [], [], []
     for inputs in (10**9, 150):
         reject, accept = _Priced(8), _Priced(9)
@@ -247,7 +247,7 @@ def test_no_candidate_is_scored_twice(
     assert all(c <= result.n_scores for c in counts)
 
 
-def test_batches_do_not_change_what_bounded_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_does_not_depend_on_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     reject, accept = _models(8, ("bound", "bound"))
 
     def run() -> SynthesisResult:
@@ -282,7 +282,7 @@ def test_batches_do_not_change_what_bounded_finds(monkeypatch: pytest.MonkeyPatc
     assert run() == first
 
 
-def test_dashes_stay_and_punctuation_is_kept() -> None:
+def test_dashes_and_punctuation_are_preserved() -> None:
     reject, accept = _models(6)
     result = synthesize(
         "The dog -- ran, saw the cat!", reject=reject, accept=accept, vocabulary=VOCABULARY
@@ -293,7 +293,7 @@ def test_dashes_stay_and_punctuation_is_kept() -> None:
     assert words[-1].endswith("!")
 
 
-def test_bad_input() -> None:
+def test_invalid_arguments_are_rejected() -> None:
     reject, accept = _models(0)
     with pytest.raises(InputError) as error:
         synthesize("Dog.", reject=reject, accept=accept, vocabulary=VOCABULARY)
@@ -320,7 +320,7 @@ def test_bad_input() -> None:
     )
 
 
-def test_words_are_replaced_together_or_not_at_all() -> None:
+def test_joint_replacements_are_accepted_or_rejected_together() -> None:
     reject, accept = _models(2)
     proposal = SharedVocabulary(VOCABULARY, (reject, accept))
     problem, natural = Problem((reject,), (accept,)), Sentence.parse(NATURAL)
@@ -350,7 +350,7 @@ def test_words_are_replaced_together_or_not_at_all() -> None:
     "strategy",
     ["edit", "edit?candidates=all", "edit?candidates=3&inputs=900", "beam", "beam?width=8"],
 )
-def test_the_result_names_the_strategy_that_ran(strategy: str) -> None:
+def test_result_records_the_strategy(strategy: str) -> None:
     words = Vocabulary.from_words(["The", "A", "dog", "cat", "slept", "ran", "here", "there"])
     models = {"reject": "contstim:bigram", "accept": "contstim:trigram"}
     called: list[Strategy] = []
@@ -367,7 +367,7 @@ def test_the_result_names_the_strategy_that_ran(strategy: str) -> None:
     assert called == [parse_strategy(strategy)] == [parse_strategy(found.strategy)]
 
 
-def test_edit_is_the_default_whatever_the_models() -> None:
+def test_edit_is_the_default_strategy() -> None:
     words = Vocabulary.from_words(["The", "A", "dog", "cat", "slept", "ran", "here", "there"])
     for accept in ("contstim:trigram", "contstim:rnn"):
         models = {"reject": "contstim:bigram", "accept": accept}
@@ -376,7 +376,7 @@ def test_edit_is_the_default_whatever_the_models() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["beam", "sample?writer=contstim:gpt"])
-def test_whole_sentence_strategies_refuse_edits(strategy: str) -> None:
+def test_whole_sentence_strategies_reject_edits(strategy: str) -> None:
     problem = Problem(
         (load_model("contstim:bigram"),),
         (load_model("contstim:trigram"),),
@@ -390,7 +390,7 @@ def test_whole_sentence_strategies_refuse_edits(strategy: str) -> None:
     )
 
 
-def test_options_of_the_strategy_are_given_by_name_or_query() -> None:
+def test_strategy_options_by_keyword_or_query() -> None:
     pair = dict(zip(("reject", "accept"), _models(1, ("none", "none")), strict=True))
     asked = partial(synthesize, NATURAL, **pair, vocabulary=VOCABULARY)
     itself = asked(strategy=Edit(2))
@@ -418,7 +418,7 @@ def test_options_of_the_strategy_are_given_by_name_or_query() -> None:
         assert str(error.value) == message
 
 
-def test_models_are_named_by_their_specs() -> None:
+def test_synthesize_accepts_model_specs() -> None:
     words = Vocabulary.from_words(["The", "A", "dog", "cat", "sat", "ran", "away", "here"])
     specs = {"reject": "contstim:bigram", "accept": "contstim:trigram"}
     loaded = {role: load_model(spec) for role, spec in specs.items()}

@@ -52,7 +52,7 @@ def test_exhaustive_proposes_the_best_feasible_candidate(known: tuple[bool, bool
 
 @pytest.mark.parametrize("known", KNOWN)
 @pytest.mark.parametrize("strategy", ALL)
-def test_a_proposal_that_is_not_taken_is_followed_by_the_next_best(
+def test_rejected_proposal_is_followed_by_the_next_best(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
     planted = _five(known, is_valid=lambda i: i == 2)
@@ -62,7 +62,7 @@ def test_a_proposal_that_is_not_taken_is_followed_by_the_next_best(
 
 @pytest.mark.parametrize("known", KNOWN)
 @pytest.mark.parametrize("strategy", ALL)
-def test_nothing_is_proposed_that_is_no_improvement(
+def test_candidates_without_improvement_are_not_proposed(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
     planted = _five(known, is_allowed=np.array([True, False, False, True, False]))
@@ -72,7 +72,7 @@ def test_nothing_is_proposed_that_is_no_improvement(
 
 @pytest.mark.parametrize("known", KNOWN)
 @pytest.mark.parametrize("strategy", ALL)
-def test_a_candidate_whose_bound_breaks_the_constraint_is_never_scored(
+def test_candidates_excluded_by_bounds_are_not_scored(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
     planted = _five(known, is_valid=lambda i: False)
@@ -86,7 +86,7 @@ def test_a_candidate_whose_bound_breaks_the_constraint_is_never_scored(
         assert scored["accept"] == []
 
 
-def test_candidates_within_rounding_of_a_bound_are_left_to_verification() -> None:
+def test_candidates_near_a_bound_are_verified() -> None:
     def close(index: IntArray) -> FloatArray:
         return np.full(len(index), -6.0 - 1e-6)
 
@@ -97,7 +97,7 @@ def test_candidates_within_rounding_of_a_bound_are_left_to_verification() -> Non
 
 
 @pytest.mark.parametrize("budget", [1, 2, 3])
-def test_edit_spends_its_budget_on_the_most_promising(budget: int) -> None:
+def test_edit_scores_the_most_promising_candidates(budget: int) -> None:
     planted = _five((False, True), is_valid=lambda i: False)
     planted.search(Edit(budget).search_word)
     assert planted.scored["reject"] == [4, 1, 2][:budget]
@@ -105,9 +105,7 @@ def test_edit_spends_its_budget_on_the_most_promising(budget: int) -> None:
 
 
 @pytest.mark.parametrize(("inputs", "first", "complete"), [(10**6, 1, True), (150, 0, False)])
-def test_edit_leaves_out_candidates_whose_scores_it_could_not_pay(
-    inputs: int, first: int, complete: bool
-) -> None:
+def test_edit_omits_candidates_beyond_its_inputs(inputs: int, first: int, complete: bool) -> None:
     # Both are feasible, and candidate 1 promises a nat more; its score and its verification
     # would cost 200.
     scores = np.array([-40.0, -41.0])
@@ -121,7 +119,7 @@ def test_edit_leaves_out_candidates_whose_scores_it_could_not_pay(
     assert state.is_complete is complete
 
 
-def test_edit_ends_the_search_when_its_inputs_are_counter() -> None:
+def test_edit_ends_the_search_when_inputs_are_spent() -> None:
     # A score by each model of one input, and a verification by both.
     planted = _five((False, False), counter=ScoreCounter(cost=96.0))
     planted.search(Edit(8, inputs=100).search_word)
@@ -137,7 +135,7 @@ def test_edit_ends_the_search_when_its_inputs_are_counter() -> None:
 
 
 @pytest.mark.parametrize(("inputs", "inexpensive"), [(206, 6), (200, 0), (199, 39)])
-def test_what_verifies_the_best_word_is_kept_back(inputs: int, inexpensive: int) -> None:
+def test_edit_reserves_inputs_for_verification(inputs: int, inexpensive: int) -> None:
     # Candidate 0 costs 100 and looks best; once it is found, 100 more are needed to keep it.
     estimate = np.array([-60.0, *np.linspace(-50.0, -45.0, 39)])
     cost = np.array([100.0, *[1.0] * 39])
@@ -152,7 +150,7 @@ def test_what_verifies_the_best_word_is_kept_back(inputs: int, inexpensive: int)
 
 
 @pytest.mark.parametrize(("inputs", "n", "complete"), [(11, 10, True), (10, 9, False)])
-def test_inputs_that_just_suffice_are_no_limit(inputs: int, n: int, complete: bool) -> None:
+def test_sufficient_inputs_give_a_complete_search(inputs: int, n: int, complete: bool) -> None:
     # Ten candidates, each better than the last, at 1 a score, and 1 to verify the best.
     values = -40.0 - np.arange(10.0)
     reject = on_demand(values, estimate=np.linspace(-50.0, -49.0, 10), cost=1.0)
@@ -166,7 +164,7 @@ def test_inputs_that_just_suffice_are_no_limit(inputs: int, n: int, complete: bo
 
 
 @pytest.mark.parametrize(("inputs", "n"), [(500, 5), (499, 4), (300, 1), (299, 0)])
-def test_edit_asks_for_no_more_than_it_can_pay(inputs: int, n: int) -> None:
+def test_edit_scores_no_more_than_inputs_allow(inputs: int, n: int) -> None:
     values = np.random.default_rng(0).normal(-30, 5, size=50)
     reject, accept = on_demand(values, cost=100.0), on_demand(values, cost=50.0)
     planted = PlantedCandidates(
@@ -178,7 +176,7 @@ def test_edit_asks_for_no_more_than_it_can_pay(inputs: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("cost", [2.0, 9000.0])
-def test_the_default_inputs_grow_with_what_the_sentence_costs(cost: float) -> None:
+def test_default_inputs_increase_with_sentence_cost(cost: float) -> None:
     # Nothing is feasible and nothing is known, so each position is looked at until the inputs are
     # counter: about 25,000, or 48 scores of the sentence by both models, whichever is more.
     stated = max(25_000.0, 48 * 2 * cost)
@@ -198,7 +196,7 @@ def test_the_default_inputs_grow_with_what_the_sentence_costs(cost: float) -> No
 @pytest.mark.parametrize(
     ("sizes", "first"), [((None, None), "accept"), ((1e6, None), "accept"), ((1e6, 1e9), "reject")]
 )
-def test_the_model_whose_scores_cost_less_scores_first(
+def test_less_expensive_model_scores_first(
     sizes: tuple[float | None, float | None], first: str
 ) -> None:
     values = np.random.default_rng(0).normal(-30, 5, size=200)
@@ -215,7 +213,7 @@ def test_the_model_whose_scores_cost_less_scores_first(
     assert set(scored[other]) <= set(scored[first])
 
 
-def test_edit_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
+def test_edit_scores_no_candidate_twice_within_budget() -> None:
     rng = np.random.default_rng(3)
     reject, accept = (on_demand(rng.normal(-30, 5, size=200)) for _ in range(2))
     accept = replace(accept, cost=ScoringCost(0.25))
@@ -231,14 +229,14 @@ def test_edit_asks_for_nothing_twice_and_keeps_to_its_budget() -> None:
             assert all(len(set(index)) == len(index) for index in scored.values())
 
 
-def test_expected_improvement_is_the_integral() -> None:
+def test_expected_improvement_equals_simulation() -> None:
     mean, deviation = np.array([-3.0, 0.0, 4.0, 2.0]), np.array([1.0, 2.0, 3.0, 0.0])
     draws = mean + deviation * np.random.default_rng(0).normal(size=(400_000, 4))
     expected = np.maximum(1.0 - draws, 0.0).mean(axis=0)
     np.testing.assert_allclose(expected_improvement(1.0, mean, deviation), expected, atol=0.02)
 
 
-def test_a_surrogate_finds_the_line_by_which_estimates_err() -> None:
+def test_surrogate_learns_the_linear_error_of_estimates() -> None:
     rng = np.random.default_rng(5)
     estimate = rng.uniform(-60.0, -20.0, size=300)
     table = on_demand([0.0] * 300, estimate=estimate, upper=estimate + 10.0)
@@ -257,7 +255,7 @@ def test_a_surrogate_finds_the_line_by_which_estimates_err() -> None:
     assert 0.6 < np.sqrt((error**2).mean()) / deviation.mean() < 1.4
 
 
-def test_a_surrogate_tells_words_of_several_tokens_from_short_ones() -> None:
+def test_surrogate_distinguishes_numbers_of_tokens() -> None:
     # Estimates of longer words are 20 nats too high and scatter; those of short words are right.
     rng = np.random.default_rng(4)
     n_tokens = np.repeat(np.array([1, 2], dtype=np.int64), 60)
@@ -299,14 +297,14 @@ def test_a_surrogate_tells_words_of_several_tokens_from_short_ones() -> None:
         ("edit?frist=7", "unknown option of a strategy 'frist'; did you mean 'first'?"),
     ],
 )
-def test_bad_strategies(text: str, message: str) -> None:
+def test_invalid_strategies_are_rejected(text: str, message: str) -> None:
     with pytest.raises((InputError, UnknownNameError)) as error:
         parse_strategy(text)
     assert str(error.value) == message
 
 
 @pytest.mark.parametrize("value", ["0", "some", "1.5"])
-def test_candidates_are_a_number_or_all(value: str) -> None:
+def test_option_candidates_is_a_number_or_all(value: str) -> None:
     with pytest.raises(InputError, match="candidates"):
         parse_strategy(f"edit?candidates={value}")
 
@@ -321,13 +319,13 @@ def test_candidates_are_a_number_or_all(value: str) -> None:
         ("sample?writer=hf:gpt2", "sample?writer=hf:gpt2"),
     ],
 )
-def test_a_strategy_is_written_as_it_is_read(text: str, canonical: str) -> None:
+def test_strategy_round_trips_as_text(text: str, canonical: str) -> None:
     strategy = parse_strategy(text)
     assert format_strategy(strategy) == canonical
     assert parse_strategy(canonical) == strategy
 
 
-def test_defaults_of_options_are_those_of_the_strategy() -> None:
+def test_strategy_options_have_the_class_defaults() -> None:
     assert {*STRATEGIES} >= {"edit", "beam", "sample"}
     for name, kind in STRATEGIES.items():
         declared = {option: field.default for option, field in strategy_options(name).items()}

@@ -29,7 +29,7 @@ def _table(pair: Pair, **options: object) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("order", [(0, 2), (1, 2), (2, 0), (1, 0, 2)])
-def test_bounds_in_any_order_leave_the_pair_the_pair(pair: Pair, order: tuple[int, ...]) -> None:
+def test_order_of_bounds_does_not_change_the_model_pair(pair: Pair, order: tuple[int, ...]) -> None:
     third = RandomBigramModel([*LOWER, *UPPER], 13)
     models = (*pair, third)
     bounds = tuple(MinScore(models[k].name, -1000.0) for k in order)
@@ -60,7 +60,7 @@ def test_several_triplets_from_one_sentence_differ(pair: Pair) -> None:
     assert table["repeat"].tolist() == list(range(1, len(table) + 1))
 
 
-def test_a_minimum_drop_leaves_out_what_falls_less(pair: Pair) -> None:
+def test_minimum_drop_excludes_smaller_drops(pair: Pair) -> None:
     table = _table(pair)
     drops = (
         table["natural_lp_2"] - table["synthetic_1_lp_2"],
@@ -71,18 +71,18 @@ def test_a_minimum_drop_leaves_out_what_falls_less(pair: Pair) -> None:
     assert _table(pair, minimum_drop=least + 1e-6).empty
 
 
-def test_a_model_is_no_pair_with_itself(pair: Pair) -> None:
+def test_pairs_of_equal_models_are_rejected(pair: Pair) -> None:
     with pytest.raises(InputError, match="a pair needs two different models, got .table:11"):
         _table((pair[0], pair[0]))
 
 
 @pytest.mark.parametrize("drop", [-1.0, float("nan"), float("inf")])
-def test_a_drop_that_cannot_be_meant(pair: Pair, drop: float) -> None:
+def test_invalid_minimum_drops_are_rejected(pair: Pair, drop: float) -> None:
     with pytest.raises(InputError, match="minimum_drop is .* as a number of nats from 0 up"):
         _table(pair, minimum_drop=drop)
 
 
-def test_triplets_take_specs_and_the_options_of_strategies() -> None:
+def test_synthesize_triplets_accepts_specs_and_strategy_options() -> None:
     sentence, *others = pool()[:40]
     words = Vocabulary.from_words(sorted({w.strip(".,") for s in others for w in s.split()}))
     pair = ("contstim:bigram", "contstim:trigram")

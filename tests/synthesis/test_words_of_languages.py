@@ -44,7 +44,7 @@ def spec(order: int, language: str = "&language=xx") -> str:
 
 
 @pytest.mark.parametrize("strategy", ["edit?candidates=all", "edit"])
-def test_a_word_that_runs_together_with_its_neighbour_is_refused(
+def test_replacements_that_change_word_boundaries_are_rejected(
     unspaced: Language, strategy: str
 ) -> None:
     models = [load_model(spec(order)) for order in (1, 2)]
@@ -65,7 +65,7 @@ def test_a_word_that_runs_together_with_its_neighbour_is_refused(
         assert Sentence.parse(result.sentence, unspaced).round_trips
 
 
-def test_models_that_cut_otherwise_are_refused_before_anything_is_scored(
+def test_models_of_other_languages_are_rejected_before_scoring(
     unspaced: Language,
 ) -> None:
     vocabulary = Vocabulary.from_words(WORDS, rules=WordRules(language=unspaced))
@@ -80,7 +80,7 @@ def test_models_that_cut_otherwise_are_refused_before_anything_is_scored(
     assert [len(values) for values in models[0].score_words(["猫去海水。"])] == [3]
 
 
-def test_neighbours_must_go_together_where_that_is_asked_for() -> None:
+def test_agreement_edits_require_matching_neighbours() -> None:
     french = get_language("fr")
     natural = Sentence.parse("L'homme voit le ami.", french)
     edits = Edits(agreement=True)

@@ -51,7 +51,7 @@ def _writer(
     return SentenceWriter(models["gpt"], chosen, proposal, form, how, stand_in)
 
 
-def test_sentences_keep_to_their_form(models: dict[str, SentenceModel]) -> None:
+def test_sampled_sentences_satisfy_their_form(models: dict[str, SentenceModel]) -> None:
     repeatable = Vocabulary.from_words(WORDS).repeatable
     form = SentenceForm(
         3, 5, (".", "?"), commas=None, words={1: ("ship", "queen")}
@@ -74,7 +74,7 @@ def test_sentences_keep_to_their_form(models: dict[str, SentenceModel]) -> None:
     assert any("queen" in draft.sentence for draft in drafts)
 
 
-def test_figures_are_what_the_writer_says_of_the_finished_sentence(
+def test_draft_scores_equal_scores_of_finished_sentences(
     models: dict[str, SentenceModel],
 ) -> None:
     form, how = SentenceForm(3, 4), SamplingOptions(min_end_probability=0.0, batch_size=8)
@@ -86,7 +86,7 @@ def test_figures_are_what_the_writer_says_of_the_finished_sentence(
         assert draft.end == pytest.approx(parts.log_probs[-1], abs=1e-3)
 
 
-def test_a_sentence_ends_only_where_the_writer_would_end_it(
+def test_sentence_ends_satisfy_min_end_probability(
     models: dict[str, SentenceModel],
 ) -> None:
     how = SamplingOptions(min_end_probability=0.02, batch_size=32)
@@ -119,7 +119,7 @@ def test_sentences_below_a_reading_score_are_not_completed(
     assert len(readable) == pytest.approx(len(scores) / 2, rel=0.2)
 
 
-def test_without_guidance_words_are_drawn_from_the_writer(models: dict[str, SentenceModel]) -> None:
+def test_unguided_words_follow_the_writer_distribution(models: dict[str, SentenceModel]) -> None:
     how = SamplingOptions(
         temperature=1.0,
         top_p=1.0,
@@ -165,7 +165,7 @@ def test_models_without_prefix_scores_do_not_guide(models: dict[str, SentenceMod
     assert with_bert == without
 
 
-def test_a_guide_replaces_models_without_prefix_scores(models: dict[str, SentenceModel]) -> None:
+def test_guide_replaces_models_without_prefix_scores(models: dict[str, SentenceModel]) -> None:
     form, how = SentenceForm(3, 3), SamplingOptions(min_end_probability=0.0, batch_size=8)
 
     def written(guide: str | None, *guiding: tuple[float, str]) -> list[str]:
@@ -180,7 +180,7 @@ def test_a_guide_replaces_models_without_prefix_scores(models: dict[str, Sentenc
     assert written("bert", (1.0, "bert")) not in (tilted, written(None))
 
 
-def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) -> None:
+def test_commas_are_placed_at_the_given_positions(models: dict[str, SentenceModel]) -> None:
     form, how = (
         SentenceForm(4, 4, commas=(1,)),
         SamplingOptions(min_end_probability=0.0, batch_size=8),
@@ -193,7 +193,7 @@ def test_commas_stand_where_they_are_to_stand(models: dict[str, SentenceModel]) 
         assert draft.log_prob == pytest.approx(after.score([draft.sentence])[0], abs=1e-3)
 
 
-def test_the_same_chance_writes_the_same(models: dict[str, SentenceModel]) -> None:
+def test_seed_determines_the_drafts(models: dict[str, SentenceModel]) -> None:
     form, how = SentenceForm(3, 4), SamplingOptions(min_end_probability=0.0, batch_size=8)
 
     def written(seed: int) -> list[str]:
@@ -225,6 +225,6 @@ def test_guidance_weights_are_inverse_scales(models: dict[str, SentenceModel]) -
         ({"top_p": 0.0}, "top_p"),
     ],
 )
-def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
+def test_invalid_sampling_options_are_rejected(options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message.replace("?", r"\?")):
         SamplingOptions(**options)

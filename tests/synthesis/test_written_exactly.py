@@ -97,7 +97,7 @@ def test_fresh_scores_satisfy_all_constraints(strategy: GuidedSampling | Beam) -
     assert n_changed > 5
 
 
-def test_scored_later_is_scored_along_the_way() -> None:
+def test_prefix_scores_equal_scores_of_written_sentences() -> None:
     # Sentences written by one side only, then scored under a model that had no part in it.
     problem = Problem((MODELS[0],), (MODELS[1],))
     proposal = SharedVocabulary(VOCABULARY, tuple(MODELS))

@@ -46,11 +46,11 @@ class TestRule:
             ("यह है। हाँ।", ["यह है। हाँ।"]),
         ],
     )
-    def test_split(self, paragraph, sentences):
+    def test_split_sentences(self, paragraph, sentences):
         expected = sentences or ["He waited... and left.", "(So did I.)", "Yes."]
         assert split_sentences(paragraph) == expected
 
-    def test_nothing_is_lost(self):
+    def test_split_sentences_preserves_the_text(self):
         text = "Well... who knows? Dr. No did! 'Tis e.g. Tuesday . The end"
         assert " ".join(split_sentences(text)) == text
 

@@ -91,7 +91,7 @@ def test_overused_words_are_excluded_from_the_next_batch() -> None:
     assert searches < 1.1 * len(natural)
 
 
-def test_frequent_words_of_natural_sentences_stay() -> None:
+def test_natural_words_are_exempt_from_the_limit() -> None:
     natural = [f"A {word}" for word in WORDS[-10:]]
     limit = WordShareLimit(natural, 1, 0.1, VOCABULARY)
     assert limit.next_batch() == ([*range(8)], frozenset())
@@ -105,7 +105,7 @@ def test_frequent_words_of_natural_sentences_stay() -> None:
     assert limit.next_batch()[0] == []
 
 
-def test_a_sentence_is_not_written_twice() -> None:
+def test_duplicate_sentences_are_replaced_with_other_words() -> None:
     limit = WordShareLimit(["a b", "c d", "e f"], 1, 0.9, VOCABULARY)
     limit.next_batch()
     limit.accept([["x y"], ["x y"], ["x e"]])
@@ -176,7 +176,7 @@ def test_invalid_shares_are_refused(share: float) -> None:
         WordShareLimit(["a b"], 1, share, VOCABULARY)
 
 
-def test_figures() -> None:
+def test_measure_diversity() -> None:
     found = measure_diversity(["The dog -- ran.", "The DOG sat!", "The dog."], ["The cat sat."])
     assert found == Diversity(
         n_sentences=3,

@@ -6,7 +6,7 @@ from wordfreq import zipf_frequency
 from contstim.text.features import has_distinct_words, sentence_features
 
 
-def test_length_and_frequency():
+def test_sentence_features_length_and_frequency():
     table = sentence_features(['"Stop!" she said.', "Qqqzzx"])
     assert table.index.tolist() == ['"Stop!" she said.', "Qqqzzx"]
     assert table["words"].tolist() == [3, 1]
@@ -16,13 +16,13 @@ def test_length_and_frequency():
 
 
 @pytest.mark.parametrize("code", ["eu", "et"])
-def test_a_language_without_frequencies_has_none(code):
+def test_zipf_is_missing_for_languages_without_frequencies(code):
     table = sentence_features(["Txakurra lo dago."], language=code)
     assert table["zipf"].isna().all()
     assert table["words"].tolist() == [3]
 
 
-def test_distinct_words():
+def test_has_distinct_words():
     sentences = ["The cat saw the dog.", "A cat in a hat in May", "One two three"]
     assert has_distinct_words(sentences).tolist() == [False, False, True]
     assert has_distinct_words(sentences, ["The", "in"]).tolist() == [True, False, True]

@@ -28,7 +28,7 @@ def plainly(keys: list[list[int]]) -> list[int]:
 
 
 @given(st.lists(st.lists(st.integers(0, 12), max_size=3), max_size=12))
-def test_linked_pairs_are_one_item(keys: list[list[int]]) -> None:
+def test_group_into_items_joins_linked_pairs(keys: list[list[int]]) -> None:
     assert group_into_items(keys) == plainly(keys)
 
 
@@ -36,7 +36,7 @@ def in_common(one: str, other: str) -> bool:
     return bool(set(sentence_frames(one)) & set(sentence_frames(other)))
 
 
-def test_frames_omit_one_or_two_words() -> None:
+def test_sentence_frames_omit_one_or_two_words() -> None:
     sentence = "the old man who left saw her"
     assert in_common(sentence, "The young man who left saw her")
     assert in_common(sentence, "the young man who left saw him")

@@ -35,7 +35,7 @@ UNSPACED = Language(code="xx", name="Unspaced", segment=segment_by(WORDS), has_c
         ("he", 'הוא גר ליד צה"ל.', ["הוא", "גר", "ליד", 'צה"ל.']),
     ],
 )
-def test_words(code: str, text: str, words: list[str]) -> None:
+def test_split_into_words_by_language(code: str, text: str, words: list[str]) -> None:
     language = get_language(code)
     assert language.split(text) == words
     assert language.split(language.join(words)) == words
@@ -56,7 +56,7 @@ def test_french_marks_have_no_break_spaces() -> None:
     assert tokenize_word("«\xa0Moi\xa0»", "drop") == ["Moi"]
 
 
-def test_words_without_spaces() -> None:
+def test_segmentation_without_spaces() -> None:
     assert UNSPACED.split("大水，去上海。") == ["大水，", "去", "上海。"]
     assert UNSPACED.split("“猫”去（上）") == ["“猫”", "去", "（上）"]
     sentence = Sentence.parse("猫去上海。", UNSPACED)
@@ -98,14 +98,14 @@ def test_space_delimited_words_round_trip(code: str, words: list[str]) -> None:
         assert [text[a:b] for a, b in language.word_spans(text)] == words
 
 
-def test_spans_of_words() -> None:
+def test_word_spans_of_french() -> None:
     text = FRENCH.normalise_spacing("L'eau , c'est quoi ?")
     assert [text[a:b] for a, b in FRENCH.word_spans(text)] == FRENCH.split(text)
     with pytest.raises(InputError, match=r"cannot find the word 'quoi\\u202f\?' in 'quoi \?'"):
         FRENCH.word_spans("quoi ?")
 
 
-def test_turkish_letters() -> None:
+def test_case_mapping_of_turkish() -> None:
     assert TURKISH.capitalise("izmir") == "İzmir"
     assert TURKISH.capitalise("ısı") == "Isı"
     assert TURKISH.lower("IŞIK İÇİN") == "ışık için"
@@ -116,7 +116,7 @@ def test_turkish_letters() -> None:
     assert words.case_insensitive_index(ENGLISH).get("insan") == [1]
 
 
-def test_a_sentence_of_words() -> None:
+def test_sentence_from_words_by_language() -> None:
     assert str(Sentence.from_words(["quién", "viene"], "?", SPANISH)) == "¿Quién viene?"
     assert str(Sentence.from_words(["l'", "eau", "dort"], "!", FRENCH)) == "L'eau dort\u202f!"
     assert str(Sentence.from_words(["izin", "ver"], ".", TURKISH)) == "İzin ver."
@@ -139,7 +139,7 @@ def test_agreement_errors() -> None:
     assert sentence.agreement_errors == [("A", "apple", "an"), ("a", "egg", "an")]
 
 
-def test_what_is_closing() -> None:
+def test_is_closing() -> None:
     assert is_closing(".”")
     assert not is_closing("")
     assert not is_closing("a.")

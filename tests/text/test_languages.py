@@ -41,7 +41,7 @@ from contstim.text.languages import (
         ),
     ],
 )
-def test_agreement(code: str, wrong: str, right: str) -> None:
+def test_agreement_rules_of_languages(code: str, wrong: str, right: str) -> None:
     language = get_language(code)
 
     def reasons(pair: str) -> list[str]:
@@ -68,11 +68,11 @@ def test_agreement(code: str, wrong: str, right: str) -> None:
         ("en", "Zzz."),
     ],
 )
-def test_the_language_of_a_text(code: str, text: str) -> None:
+def test_detect_language(code: str, text: str) -> None:
     assert detect_language([text]).code == code
 
 
-def test_languages_by_their_codes() -> None:
+def test_get_language_by_code() -> None:
     assert get_language("en-US") is ENGLISH
     assert get_language("de_AT").noun_cues
     other = get_language("fi")
@@ -102,7 +102,7 @@ def test_chinese_needs_its_segmenter(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_chinese_words() -> None:
+def test_chinese_segmentation() -> None:
     pytest.importorskip("jieba", reason="an optional package, of the extra 'chinese'")
     assert segment_chinese("他用Python3.5写代码") == ["他", "用", "Python3.5", "写", "代码"]
     chinese = get_language("zh")

@@ -28,7 +28,7 @@ def test_canonical_form_of_sentences(text: str) -> None:
 
 
 @pytest.mark.parametrize("label", ["007", "NA", "null", "None", "1e5", "p 1", "Stück 1"])
-def test_labels_stay_as_they_are_spelled(label: str) -> None:
+def test_normalise_label_preserves_spelling(label: str) -> None:
     for form in (label, f"{label} ", unicodedata.normalize("NFD", label)):
         assert normalise_label(form) == label
     column = normalise_labels(pd.Series([label, None], dtype=object))
@@ -36,7 +36,7 @@ def test_labels_stay_as_they_are_spelled(label: str) -> None:
     assert column.isna().tolist() == [False, True]
 
 
-def test_a_whole_number_has_no_decimal_point() -> None:
+def test_whole_number_labels_have_no_decimal_point() -> None:
     assert normalise_labels(pd.Series([7.0, None, 7.5])).tolist()[::2] == ["7", "7.5"]
 
 
@@ -72,7 +72,7 @@ def test_scores_are_equal_for_all_spellings() -> None:
     assert len(set(model.score(forms).tolist())) == 1
 
 
-def test_a_lone_string_is_not_a_list_of_sentences() -> None:
+def test_check_sentences_rejects_strings_and_empty_sentences() -> None:
     with pytest.raises(InputError, match="give a list of sentences, not the single string 'a b'"):
         check_sentences("a b")
     with pytest.raises(InputError, match="sentence 2 is empty; a sentence needs at least one word"):

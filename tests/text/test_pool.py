@@ -21,13 +21,13 @@ def folded(sentence):
     return [word.casefold() for word in sentence.words]
 
 
-def test_counts(sentences, eights):
+def test_pool_size(sentences, eights):
     assert len(sentences) >= 620
     assert len(eights) >= 520
     assert all(5 <= len(sentence) <= 14 for sentence in sentences)
 
 
-def test_the_readme_states_the_counts(sentences, eights):
+def test_readme_states_the_counts(sentences, eights):
     from importlib.resources import files
 
     readme = " ".join((files("contstim") / "data" / "README.md").read_text("utf-8").split())
@@ -43,11 +43,11 @@ def n_distinct(sentences):
     return sum(all(n == 1 or w in ENGLISH.repeatable for w, n in c.items()) for c in counts)
 
 
-def test_most_have_eight_distinct_words(eights):
+def test_most_sentences_have_eight_distinct_words(eights):
     assert n_distinct(eights) >= 480
 
 
-def test_form(sentences, eights):
+def test_form_of_pool_sentences(sentences, eights):
     for text in pool():
         assert text.isascii()
         assert text == " ".join(text.split())
@@ -73,7 +73,7 @@ def test_no_near_duplicates(eights):
         assert sum(map(str.__eq__, first, second)) <= 5, (first, second)
 
 
-def test_openings_vary(sentences):
+def test_first_words_of_pool_sentences_vary(sentences):
     openings = Counter(tuple(folded(sentence)[:3]) for sentence in sentences)
     assert max(openings.values()) <= 4
     assert Counter(folded(s)[0] for s in sentences).most_common(1)[0][1] < len(sentences) / 4

@@ -18,7 +18,7 @@ words = st.text(st.characters(exclude_categories=("Z", "C")), min_size=1, max_si
 
 
 @given(words)
-def test_splitting_a_word_loses_nothing(word: str) -> None:
+def test_split_word_round_trips(word: str) -> None:
     assert "".join(split_word(word)) == word
 
 
@@ -49,7 +49,7 @@ def test_sentence_round_trips(parts: list[str]) -> None:
         ("(¿qué?)", ("(¿", "qué", "?)")),
     ],
 )
-def test_what_is_punctuation(word: str, parts: tuple[str, str, str]) -> None:
+def test_split_word_separates_punctuation(word: str, parts: tuple[str, str, str]) -> None:
     assert split_word(word) == parts
 
 
@@ -63,7 +63,7 @@ def test_what_is_punctuation(word: str, parts: tuple[str, str, str]) -> None:
         ("--", "drop", []),
     ],
 )
-def test_tokens_under_each_policy(word: str, policy: str, tokens: list[str]) -> None:
+def test_tokenize_word_by_punctuation_policy(word: str, policy: str, tokens: list[str]) -> None:
     assert tokenize_word(word, policy) == tokens
 
 
@@ -75,18 +75,18 @@ def test_replacing_a_word_keeps_its_punctuation() -> None:
         sentence.replace(3, "x")
 
 
-def test_a_sentence_of_bare_words() -> None:
+def test_sentence_from_words() -> None:
     assert str(Sentence.from_words(["the", "ship", "left"], final="?")) == "The ship left?"
     assert ENGLISH.capitalise("élan") == "Élan"
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
-def test_empty_sentence_is_refused(text: str) -> None:
+def test_empty_sentences_are_rejected(text: str) -> None:
     with pytest.raises(InputError, match="a sentence needs at least one word, got"):
         Sentence.parse(text)
 
 
-def test_a_word_list_holds_each_word_once() -> None:
+def test_word_list_rejects_duplicates() -> None:
     with pytest.raises(InputError, match="^the word list contains 'b' twice; list each word once$"):
         WordList(("a", "b", "b"))
     listed = WordList.from_words(["a", "b", "a"])

@@ -41,14 +41,14 @@ class TestReadSentences:
             ("a.csv", b"id,sentence\n1\n", "a.csv, line 2 has no sentence"),
         ],
     )
-    def test_errors(self, tmp_path, name, content, message):
+    def test_invalid_sentence_files_are_rejected(self, tmp_path, name, content, message):
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises(InputError, match=message) as error:
             read_sentences(path)
         assert "\n" not in str(error.value)
 
-    def test_a_csv_that_would_be_misread(self, tmp_path):
+    def test_ambiguous_csv_files_are_rejected(self, tmp_path):
         path = tmp_path / "s.csv"
         for content, message in [
             ("sentence,sentence\nA b.,C d.\n", "two columns 'sentence'"),
@@ -61,7 +61,7 @@ class TestReadSentences:
                 read_sentences(path)
             assert message in str(error.value)
 
-    def test_lines_that_are_no_csv(self, tmp_path):
+    def test_long_lines_and_carriage_returns_are_rejected(self, tmp_path):
         path = tmp_path / "s.txt"
         path.write_text("a " * 70_000 + "\n")
         with pytest.raises(InputError, match="line 1 has 140000 characters, more than the 20000"):
@@ -98,7 +98,7 @@ class TestRules:
              "repeated word"),
         ],
     )  # fmt: skip
-    def test_objection(self, text, rules, objection):
+    def test_rejection_reason(self, text, rules, objection):
         assert rules.rejection_reason(text) == objection
 
     def test_vocabulary(self):
@@ -153,7 +153,7 @@ class TestSample:
         with pytest.raises(InputError, match="at least 1, got 0"):
             sample_sentences(TEXT, n=0)
 
-    def test_the_pool_has_500_distinct_eight_word_sentences(self):
+    def test_pool_has_500_distinct_eight_word_sentences(self):
         sample, _ = sample_sentences(pool(), n=500, seed=1, rules=SentenceRules(distinct=True))
         assert len(sample) == 500
 

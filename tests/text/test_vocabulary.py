@@ -72,7 +72,7 @@ class TestFromWords:
             ("any", ("dog", "don't", "well-known", "naïve", "1914", "x2")),
         ],
     )
-    def test_characters(self, characters, kept):
+    def test_characters_rule_selects_words(self, characters, kept):
         words = ["The", "dog", "don't", "well-known", "naïve", "1914", "x2", "--", "end.", "'"]
         rules = WordRules(characters=characters)
         assert Vocabulary.from_words(words, rules=rules).elsewhere.words == kept
@@ -91,16 +91,16 @@ class TestFromWords:
         rules = WordRules(exclude=frozenset({"DOG"}))
         assert "Dog" not in Vocabulary.from_words(["The", "Dog", "a"], rules=rules).first
 
-    def test_no_capitalised_form(self):
+    def test_vocabulary_without_first_words_is_rejected(self):
         with pytest.raises(InputError, match=r"no word allowed first.*derive") as error:
             Vocabulary.from_words(["the", "dog"])
         assert "\n" not in str(error.value)
 
-    def test_nothing_for_later_positions(self):
+    def test_vocabulary_without_later_words_is_rejected(self):
         with pytest.raises(InputError, match="no word allowed after the first"):
             Vocabulary.from_words(["The", "Dog"])
 
-    def test_empty(self):
+    def test_empty_vocabulary_is_rejected(self):
         with pytest.raises(InputError, match="vocabulary is empty"):
             Vocabulary.from_words([])
 
@@ -219,7 +219,7 @@ class TestFromWordfreq:
         assert frequencies == sorted(frequencies, reverse=True)
         assert vocabulary.frequencies["The"] == vocabulary.frequencies["the"] > 0.04
 
-    def test_pieces_of_contractions_are_no_words(self):
+    def test_parts_of_contractions_are_excluded(self):
         vocabulary = Vocabulary.from_wordfreq("en", size=8000)
         assert not {"don", "haven", "ll", "ve"} & {*vocabulary.elsewhere}
         assert {"won", "can", "shall", "we"} <= {*vocabulary.elsewhere}
@@ -241,14 +241,14 @@ class TestRestrict:
         assert left.frequencies == {"dog": 0.1}
         assert left_out == {"one": 1, "two": 3}
 
-    def test_nothing_left(self):
+    def test_restriction_to_no_word_is_rejected(self):
         vocabulary = Vocabulary.from_words(["The", "dog"])
         with pytest.raises(InputError, match=r"allowed first \(of 2 words 1 unknown to tiny\)"):
             vocabulary.restrict([Model("tiny", ["dog"])])
 
 
 class TestFiles:
-    def test_saved_and_read_is_equal(self, tmp_path):
+    def test_save_and_read_round_trip(self, tmp_path):
         vocabulary = Vocabulary.from_words(
             ["The", "the", "London", "dog"],
             frequencies={"The": 0.1, "dog": 1 / 3},
@@ -293,13 +293,13 @@ class TestFiles:
             ("word,first\nThe,1\n,1\n", "row 3 has no word"),
         ],
     )
-    def test_bad_csv(self, tmp_path, content, message):
+    def test_invalid_csv_files_are_rejected(self, tmp_path, content, message):
         path = tmp_path / "words.csv"
         path.write_text(content)
         with pytest.raises(InputError, match=message):
             Vocabulary.read(path)
 
-    def test_cannot_write(self, tmp_path):
+    def test_unwritable_path_is_reported(self, tmp_path):
         with pytest.raises(OutputError, match="cannot write"):
             Vocabulary.from_words(["The", "dog"]).save(tmp_path / "none" / "vocabulary.csv")
 

@@ -41,7 +41,7 @@ def bundled() -> Vocabulary:
     return bundled_vocabulary()
 
 
-def test_the_bundled_words_keep_their_rule(bundled: Vocabulary) -> None:
+def test_bundled_words_satisfy_their_rules(bundled: Vocabulary) -> None:
     listed = offensive_words()
     assert len(bundled.elsewhere) > 11_000
     every = {word.lower() for word in (*bundled.first, *bundled.elsewhere)}
@@ -60,7 +60,7 @@ def test_the_bundled_words_keep_their_rule(bundled: Vocabulary) -> None:
         assert word not in bundled.elsewhere
 
 
-def test_the_bundled_models_know_the_bundled_words(bundled: Vocabulary) -> None:
+def test_bundled_words_are_in_the_vocabulary_of_trigram(bundled: Vocabulary) -> None:
     model = load_model("contstim:trigram")
     assert model.in_vocabulary([*bundled.first, *bundled.elsewhere]).all()
 
@@ -74,7 +74,7 @@ def test_parts_of_words_are_not_offensive() -> None:
     assert {word.lower() for word in INNOCENT} <= set(kept.elsewhere)
 
 
-def test_levels() -> None:
+def test_offensive_levels() -> None:
     inside = ["fire", "idiot", "drug", "dog", "drug-money"]
     vocabulary = Vocabulary(WordList.from_words(["The"]), WordList.from_words(inside))
     kept = [
@@ -97,7 +97,7 @@ WORDS = Vocabulary(
 )
 
 
-def test_lists_win_over_the_other_options(lists: Path) -> None:
+def test_allow_and_block_lists_override_other_options(lists: Path) -> None:
     options = WordOptions(min_zipf=3, offensive=1, allow=("allow.txt",), block=("block.txt",))
     kept = options.filter(WORDS, lists)
     assert kept.first.words == ("The", "Paris", "I", "Zyzzyva")
@@ -121,7 +121,7 @@ def test_allowed_words_are_written_as_in_their_list(tmp_path: Path) -> None:
     assert lower.elsewhere.words == ("the", "rome", "cat's-paw", "london")
 
 
-def test_a_blocked_part_wins_over_an_allowed_compound(tmp_path: Path) -> None:
+def test_blocked_parts_override_allowed_compounds(tmp_path: Path) -> None:
     (tmp_path / "allow.txt").write_text("sea-dog\nidiot-proof\nsea-cat\n")
     (tmp_path / "block.txt").write_text("dog\n")
     options = WordOptions(allow=("allow.txt",), block=("block.txt",), offensive=1)
@@ -157,7 +157,7 @@ def test_min_zipf_needs_frequencies(code: str) -> None:
     assert "dog" in WordOptions(casing="sentence").filter(vocabulary, HERE).elsewhere
 
 
-def test_names_and_case() -> None:
+def test_options_names_and_casing() -> None:
     without = WordOptions(names=False).filter(WORDS, HERE)
     assert without.first.words == ("The", "Dog", "I")
     assert "Rome" not in without.elsewhere
@@ -192,7 +192,7 @@ def test_parts_of_speech_of_the_bundled_words(bundled: Vocabulary) -> None:
     assert not {"house", "quickly", "went"} & set(plural.elsewhere)
 
 
-def test_words_alike(bundled: Vocabulary) -> None:
+def test_same_class_words(bundled: Vocabulary) -> None:
     sentence = Sentence.parse("The dogs slept -- near Zanzibar.")
     tags = same_class_words(bundled, sentence, "tag")
     classes = same_class_words(bundled, sentence, "class")
@@ -212,7 +212,7 @@ def no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_nltk_without_its_tagger_says_what_to_do(no_data: Path) -> None:
+def test_missing_nltk_tagger_is_reported(no_data: Path) -> None:
     with pytest.raises(InputError) as error:
         WordOptions(part_of_speech=("noun",)).filter(WORDS, HERE)
     assert str(error.value) == (
@@ -237,7 +237,7 @@ def test_installed_nltk_tagger_is_found(no_data: Path) -> None:
     assert kept.elsewhere.words == ("dog", "cat", "the")
 
 
-def test_tags_are_kept_in_files(tmp_path: Path, bundled: Vocabulary) -> None:
+def test_tags_round_trip_through_files(tmp_path: Path, bundled: Vocabulary) -> None:
     small = WordOptions(min_zipf=6).filter(bundled, HERE)
     small.save(tmp_path / "words.csv")
     again = Vocabulary.read(tmp_path / "words.csv")
@@ -245,7 +245,7 @@ def test_tags_are_kept_in_files(tmp_path: Path, bundled: Vocabulary) -> None:
     assert again.tags["people"][0] == "NNS"
 
 
-def test_the_readme_states_the_numbers(bundled: Vocabulary) -> None:
+def test_readme_states_the_numbers_of_words(bundled: Vocabulary) -> None:
     text = " ".join(
         (Path(word_options.__file__).parents[1] / "data" / "README.md").read_text().split()
     )

@@ -145,7 +145,7 @@ def test_adapt_command(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert "exists; choose another folder, or remove it" in capsys.readouterr().err
 
 
-def test_a_full_disk_is_reported_and_leaves_no_folder(tmp_path: Path) -> None:
+def test_full_disk_is_reported_without_partial_folder(tmp_path: Path) -> None:
     def save(_: Path) -> None:
         raise SafetensorError("I/O error: No space left on device")
 

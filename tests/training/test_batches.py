@@ -5,7 +5,7 @@ import numpy as np
 from contstim.training.batches import batch_by_length
 
 
-def test_batches_hold_rows_of_one_length_in_the_order_given() -> None:
+def test_batch_by_length_preserves_order() -> None:
     lengths = np.array([3, 2, 3, 3, 1])
     batches = batch_by_length(np.array([4, 3, 2, 1, 0]), lengths, lambda length: 6 // length)
     assert [batch.tolist() for batch in batches] == [[4], [1], [3, 2], [0]]

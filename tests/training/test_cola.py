@@ -17,7 +17,7 @@ from contstim.training.cola import matthews_correlation, read_cola
         ("x\t1\tThe dog ran.", "line 3 has 3 columns, not the four of CoLA: source, label, mark,"),
     ],
 )
-def test_bad_lines_of_cola_are_named(tmp_path: Path, line: str, message: str) -> None:
+def test_invalid_lines_of_cola_are_reported(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "train.tsv"
     path.write_text(f"x\t1\t\tThe cat ran.\nx\t0\t*\tCat the ran.\n{line}\n")
     with pytest.raises(InputError) as error:
@@ -25,7 +25,7 @@ def test_bad_lines_of_cola_are_named(tmp_path: Path, line: str, message: str) ->
     assert str(error.value).startswith(f"{path}, {message}")
 
 
-def test_matthews_by_its_formula():
+def test_matthews_correlation_equals_its_formula():
     labels, guesses = [1, 1, 1, 0, 0, 1], [1, 1, 0, 0, 1, 1]
     tp, tn, fp, fn = 3, 1, 1, 1
     expected = (tp * tn - fp * fn) / np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))

@@ -24,7 +24,7 @@ def test_sentences_have_start_and_end_symbols(tmp_path: Path) -> None:
     assert words_of(text) == "<s> the dog ran </s> <s> so did I </s>"
 
 
-def test_several_files_gzip_and_punctuation(tmp_path: Path) -> None:
+def test_read_corpus_of_gzip_files_and_punctuation(tmp_path: Path) -> None:
     first = write(tmp_path / "a.txt", ['"Stop!" she said...'])
     second = tmp_path / "b.gz"
     second.write_bytes(gzip.compress("Été.\r\n--\nno final newline".encode()))
@@ -36,7 +36,7 @@ def test_several_files_gzip_and_punctuation(tmp_path: Path) -> None:
     )
 
 
-def test_a_bad_line_is_named_by_its_number(tmp_path: Path) -> None:
+def test_invalid_lines_are_reported_by_number(tmp_path: Path) -> None:
     text = tmp_path / "a.txt"
     text.write_bytes(b"a line\n" * 50 + b"a <s> symbol\n")
     with pytest.raises(InputError, match="^line 51 of"):
@@ -65,7 +65,7 @@ def test_symbols_in_the_text_are_refused(tmp_path: Path, symbol: str) -> None:
     assert words_of(write(text, [f"two{symbol}"])) == f"<s> two{symbol} </s>"
 
 
-def test_bad_text_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_invalid_texts_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\ntwo\nbad \xff byte\n")
     with pytest.raises(InputError, match=r"a\.txt, line 3 is not UTF-8 text"):

@@ -20,7 +20,7 @@ from contstim.training.distillation import distill
 from contstim.training.options import FitOptions
 
 
-def test_a_teacher_without_an_encoder_needs_a_base(bert: Path, tmp_path: Path) -> None:
+def test_teacher_without_encoder_needs_a_base(bert: Path, tmp_path: Path) -> None:
     teacher = RandomBigramModel(WORDS, 1)
     text = [s.removesuffix(".") for s in sentences(60, 1)]
     with pytest.raises(ModelFileError):
@@ -32,7 +32,7 @@ def test_a_teacher_without_an_encoder_needs_a_base(bert: Path, tmp_path: Path) -
     assert np.isfinite(model.score(text)).all()
 
 
-def test_a_seed_fixes_the_student_and_cached_scores_are_reused(
+def test_seed_determines_the_student_and_scores_are_cached(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     teacher = load_model(f"hf:{bert}?metric=pll&reduction=mean")
@@ -71,7 +71,7 @@ def test_held_out_sentences_and_unknown_words_are_excluded(bert: Path, tmp_path:
     assert record["heldout"]["sentences"] == len(set(held))
 
 
-def test_bad_requests_are_one_line(bert: Path, student: Path, tmp_path: Path) -> None:
+def test_invalid_distillations_are_rejected(bert: Path, student: Path, tmp_path: Path) -> None:
     teacher = load_model(f"hf:{bert}?metric=pll")
     with pytest.raises(OutputError) as taken:
         distill(teacher, sentences(60, 1), student)

@@ -55,7 +55,7 @@ def test_degenerate_restarts_are_reported_and_replaced(
     assert not (tmp_path / "other").exists()
 
 
-def test_an_interrupted_fine_tuning_continues(
+def test_interrupted_fine_tuning_continues(
     bert: Path, cola: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = FitOptions(epochs=2, batch=8, layers=1, learning_rate=1e-2)

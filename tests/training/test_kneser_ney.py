@@ -137,7 +137,7 @@ def check_against(expected: BruteForce, table: NgramTable, n: int, seed: int = 0
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_agrees_with_brute_force(tmp_path: Path, order: int) -> None:
+def test_probabilities_equal_brute_force(tmp_path: Path, order: int) -> None:
     lines = sentences(400, n_words=300, seed=order)
     words = {w for line in lines for w in line.split()} | {END, UNKNOWN}
     table = trained(tmp_path, lines, order=order)
@@ -203,7 +203,7 @@ def test_probabilities_sum_to_one_in_every_context(tmp_path: Path, options: dict
         assert sum(len(x.keys) for x in table.levels) < sum(len(x.keys) for x in whole.levels)
 
 
-def test_agrees_with_lmplz(tmp_path: Path) -> None:
+def test_probabilities_equal_lmplz(tmp_path: Path) -> None:
     # Numbers from KenLM's lmplz (sources of the package kenlm 0.3.0):
     # lmplz -o 3 --discount_fallback 0.5 1 1.5 --text LMPLZ_TEXT
     table = trained(tmp_path, LMPLZ_TEXT, order=3, fallback=(0.5, 1, 1.5))
@@ -248,7 +248,7 @@ def test_agrees_with_lmplz(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_invalid_options_are_refused(tmp_path: Path, options: dict, message: str) -> None:
+def test_invalid_options_are_rejected(tmp_path: Path, options: dict, message: str) -> None:
     text = write(tmp_path / "text.txt", sentences())
     with pytest.raises(InputError) as raised:
         train_ngram(text, tmp_path / "out.arpa", **options)

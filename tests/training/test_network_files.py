@@ -67,7 +67,7 @@ def test_int8_files_are_a_quarter_of_float32_ones(tmp_path):
     assert sizes["int8"] < 0.35 * sizes["float32"]
 
 
-def test_a_truncated_file_is_refused_in_one_line(tmp_path):
+def test_truncated_files_are_rejected(tmp_path):
     whole, part = tmp_path / "n.safetensors", tmp_path / "part.safetensors"
     save_network(whole, make_network(), {}, "int8")
     data = whole.read_bytes()
@@ -89,7 +89,7 @@ def test_a_truncated_file_is_refused_in_one_line(tmp_path):
         save({"record": torch.frombuffer(bytearray(b"[1"), dtype=torch.uint8)}),
     ],
 )
-def test_a_foreign_file_is_refused_in_one_line(tmp_path, content):
+def test_files_of_other_formats_are_rejected(tmp_path, content):
     path = tmp_path / "foreign"
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match="is damaged or is not a recurrent network") as caught:
@@ -97,7 +97,7 @@ def test_a_foreign_file_is_refused_in_one_line(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
-def test_other_kinds_and_versions_are_refused(tmp_path):
+def test_other_kinds_and_versions_are_rejected(tmp_path):
     path = tmp_path / "n.safetensors"
     save_network(path, make_network(), {}, "float32")
     tensors, record, _ = read_tensors(path)
@@ -140,7 +140,7 @@ def test_invalid_configurations_are_refused():
         TokenVocabulary(("a", "<unk>"))
 
 
-def test_the_fingerprint_follows_the_weights(tmp_path):
+def test_fingerprint_depends_on_the_weights(tmp_path):
     network, digests = make_network(), []
     for change in (0.0, 0.0, 0.01):
         network.weights["bias"] += change

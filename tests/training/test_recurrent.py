@@ -81,7 +81,7 @@ def full(v):
 
 
 @pytest.mark.parametrize("budget", [10**6, 30])
-def test_the_full_softmax_is_pytorchs_cross_entropy(budget):
+def test_full_softmax_equals_pytorch_cross_entropy(budget):
     case = softmax_case()
     queries, matrix, bias = (t.clone().requires_grad_() for t in case[:3])
     loss = torch.nn.functional.cross_entropy(queries @ matrix.t() + bias, case[3])
@@ -141,7 +141,7 @@ def test_sampled_softmax_estimates_the_normaliser_without_bias(tmp_path):
 
 
 @pytest.mark.parametrize(("cell", "tied"), [("rnn", True), ("lstm", True), ("lstm", False)])
-def test_a_step_has_the_gradient_of_the_mean_surprisal(tmp_path, cell, tied):
+def test_train_step_gradient_equals_finite_differences(tmp_path, cell, tied):
     # Finite differences of the scorer's own log-probabilities, which share no code with it.
     trainer = make_trainer(tmp_path, TrainingOptions(epochs=0, full_epochs=1), cell, tied)
     network = trainer.network
@@ -254,7 +254,7 @@ _TrainingRun.save_state = die
 """
 
 
-def test_a_killed_training_continues_to_the_same_weights(tmp_path):
+def test_killed_training_continues_to_the_same_weights(tmp_path):
     text = write_text(tmp_path / "text.txt")
     options = {**SMALL.__dict__, "epochs": 12, "interval": 7}
 
@@ -336,7 +336,7 @@ def test_early_stopping_returns_to_the_best_weights(tmp_path, monkeypatch):
         (tmp_path / "n").unlink()
 
 
-def test_states_and_results_of_another_training_are_refused(tmp_path, monkeypatch):
+def test_states_of_another_training_are_rejected(tmp_path, monkeypatch):
     text = write_text(tmp_path / "text.txt")
 
     interrupt(monkeypatch, 12)
@@ -376,7 +376,7 @@ def test_text_is_read_from_gzip_and_several_files(tmp_path):
     assert "sees." not in words
 
 
-def test_a_vocabulary_file_determines_the_words(tmp_path):
+def test_vocabulary_file_determines_the_words(tmp_path):
     text, listed = write_text(tmp_path / "text.txt"), tmp_path / "words.txt"
     listed.write_text("cat\nthe\n<unk>\nwhale\ncat\n\n", encoding="utf-8")
     read = read_text([text], "keep")
@@ -389,7 +389,7 @@ def test_a_vocabulary_file_determines_the_words(tmp_path):
         TokenVocabulary(read.sort_by_frequency(read_words(listed)))
 
 
-def test_bad_input_is_refused_in_one_line(tmp_path):
+def test_invalid_arguments_are_rejected(tmp_path):
     text, bad = write_text(tmp_path / "text.txt"), tmp_path / "bad.txt"
 
     def expect(error, message, paths=(text,), **arguments):
@@ -426,7 +426,7 @@ def test_bad_input_is_refused_in_one_line(tmp_path):
 
 
 @pytest.mark.parametrize("value", [1e5, math.nan])
-def test_a_diverging_training_is_reported(tmp_path, monkeypatch, value):
+def test_diverging_training_is_reported(tmp_path, monkeypatch, value):
     text = write_text(tmp_path / "text.txt")
     advance, sound = Trainer.train_step, [0]
 

@@ -41,7 +41,7 @@ def test_confidence_of_the_published_example() -> None:
     np.testing.assert_allclose(score_logits(logits, "confidence"), [0.832, -0.832])
 
 
-def test_a_vote_has_the_sign_of_the_majority() -> None:
+def test_majority_vote_has_the_sign_of_the_majority() -> None:
     members = [
         np.array([0.9, 0.6, -0.9]),
         np.array([0.6, -0.6, -0.6]),
@@ -53,7 +53,7 @@ def test_a_vote_has_the_sign_of_the_majority() -> None:
 
 
 @pytest.mark.parametrize("options", ["", "?output=margin", "?members=majority&output=margin"])
-def test_the_contract(classifier: Path, options: str) -> None:
+def test_classifier_passes_check_model(classifier: Path, options: str) -> None:
     model = load_model(f"classifier:{classifier}{options}")
     lines = check_model(model, SENTENCES)
     assert "word scores are refused, since the score is not a sum over words" in lines

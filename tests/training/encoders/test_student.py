@@ -41,7 +41,7 @@ def test_synthesis_with_a_student_or_classifier(
     assert row["synthetic_lp contstim:bigram"] >= row["natural_lp contstim:bigram"]
 
 
-def test_the_contract(student: Path) -> None:
+def test_student_passes_check_model(student: Path) -> None:
     model = load_model(f"student:{student}")
     lines = check_model(model, SENTENCES)
     assert "word scores are refused, since the score is not a sum over words" in lines
@@ -131,7 +131,7 @@ def test_replacement_estimates_correlate_with_scores(student: Path) -> None:
     assert np.mean(correlations) > 0.4
 
 
-def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) -> None:
+def test_damaged_folders_are_reported(student: Path, bert: Path, tmp_path: Path) -> None:
     def fails(place: Path, message: str) -> None:
         with pytest.raises(ModelFileError) as error:
             load_model(f"student:{place}")
@@ -155,7 +155,7 @@ def test_damaged_folders_are_named(student: Path, bert: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("device", ["tpu:x", "\udcff"])
-def test_unavailable_devices_are_named(device: str) -> None:
+def test_unavailable_devices_are_reported(device: str) -> None:
     with pytest.raises(InputError) as error:
         load_encoder("contstim:bert", device)
     assert str(error.value).startswith(f"the device {device!r} is not available; write cpu")
