@@ -65,7 +65,7 @@ def test_slow_documented_commands_have_valid_plans(
 
     def write(plan: StudyPlan, *_: object, **__: object) -> SynthesisReport:
         plans.append(plan)
-        return SynthesisReport(is_up_to_date=True, n_rows=1)
+        return SynthesisReport(is_up_to_date=True, notes={"rows": 1})
 
     monkeypatch.setattr("contstim.cli.synthesis_study.write_synthesis", write)
     commands = [c for c in _commands(*_PAGES) if _takes_minutes(c)]

@@ -55,13 +55,14 @@ def report_failed_tasks(failed: Sequence[tuple[Task, str]]) -> None:
 def explain_interruption() -> Iterator[None]:
     """Explain that no work is lost if the user presses Ctrl-C during the ``with`` block.
 
-    KeyboardInterrupt is raised again with a message: the same command continues the work.
+    KeyboardInterrupt is raised again with a further message: the same command continues the work.
     """
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         raise KeyboardInterrupt(
-            "finished results are saved, and the same command continues the work"
+            *interruption.args,
+            "finished results are saved; repeat the command with the same options to continue",
         ) from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -153,41 +153,31 @@ def write_sentences(
     SynthesisReport
         Numbers and rows of the sentences, for `report_synthesis`.
     """
-    time_limit = _ESTIMATE_SECONDS if estimate else None
-    pool_path = None if pool is None else Path(pool)
+    options: dict[str, Any] = {"pool": None if pool is None else Path(pool)}
+    options |= {"time_limit": _ESTIMATE_SECONDS if estimate else None}
+    options |= {"show_progress": print_message}
     for path in (out, pool):
         if path not in ("-", None):
             refuse_overwriting(path, inputs)
     with create_executor(executor_name) as executor:
         if out != "-" and not is_stream(Path(out)):
             with explain_interruption():
-                return write_synthesis(
-                    study,
-                    Path(out),
-                    executor,
-                    pool=pool_path,
-                    time_limit=time_limit,
-                    show_progress=print_message,
-                )
+                return write_synthesis(study, Path(out), executor, **options)
         with write_output(out) as file:
             writer = csv.writer(file, lineterminator="\n")
-            has_header = False
+            n_printed = count()
 
             def print_row(row: Row) -> None:
-                nonlocal has_header
                 cells = row.row()
                 # The first row gives the names of the columns.
-                if not has_header:
+                if next(n_printed) == 0:
                     writer.writerow(cells)
-                has_header = True
                 writer.writerow(cells.values())
                 # Show the row at once, since the next one may take minutes.
                 file.flush()
 
-            report = write_synthesis(
-                study, None, executor, print_row, pool_path, time_limit, print_message
-            )
-            if not has_header:
+            report = write_synthesis(study, None, executor, print_row, **options)
+            if not report.rows:
                 writer.writerow(Triplet.columns())
             return report
 
@@ -219,23 +209,34 @@ def report_synthesis(report: SynthesisReport, study: StudyPlan, out: str) -> int
     if report.is_up_to_date:
         print_message(f"{out}: up to date")
     # A status exists if the search stopped early, to estimate its duration (--estimate).
-    elif report.status is not None:
+    elif (status := report.status) is not None:
+        # A strategy that samples sentences may stop before its maximum number of samples. The time
+        # to score them is not included.
+        limit = "at most " if study.get_options(SynthesisOptions).is_pooled else ""
         remaining = "remaining time unknown"
-        if (seconds := report.status.remaining_seconds) is not None:
-            time = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
-            remaining = f"about {time} left with one worker"
+        if (seconds := status.remaining_seconds) is not None:
+            remaining = f"{limit}about {_format_duration(seconds)} left with one worker"
+            if report.processor_share is not None:
+                processor_time = _format_duration(report.processor_share * seconds)
+                remaining += f" ({processor_time} of processor time)"
+            remaining += ", plus scoring" if limit else ""
         print_message(
-            f"{report.status.n_done} of {report.status.n_tasks} tasks done, {remaining}; run the "
-            "same command without --estimate to continue"
+            f"{status.n_done} of {limit}{status.n_tasks} tasks done, {remaining}; run the same "
+            "command without --estimate to continue"
         )
         return 0
     else:
         report_rows(report, study.get_options(SynthesisOptions).makes_triplets)
     # Exit status 1 means that the result is incomplete, 0 success.
-    if not report.n_rows:
+    if not report.notes.get("rows"):
         print_message("nothing was found; try other sentences, another strategy or lower bounds")
         return 1
     return 0
+
+
+def _format_duration(seconds: float) -> str:
+    """Format a duration in seconds, or in minutes if it is long."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
 
 
 def report_failures(failed: Sequence[tuple[Task, str]]) -> int:
@@ -270,32 +271,22 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
     is_triplets
         Whether the rows are triplets, with two synthetic sentences each.
     """
-    kind = "triplets" if is_triplets else "sentences"
-    summary = f"{report.n_rows} of {report.n_requested} {kind} were found"
+    kind, notes = "triplets" if is_triplets else "sentences", report.notes
+    summary = f"{notes['rows']} of {notes['requested']} {kind} were found"
     # A triplet consists of a natural sentence and two synthetic ones.
     if is_triplets:
-        n_opposed = sum(isinstance(row, Triplet) and row.opposed for row in report.rows)
-        summary += f"; in {n_opposed} of them, the models prefer different synthetic sentences"
+        summary += (
+            f"; the models prefer different synthetic sentences in {notes['opposed']} of them"
+        )
     print_message(summary)
     # Sentences were sampled from a language model, guided by the compared models.
-    if report.n_sampled is not None:
-        print_message(
-            f"{report.n_sampled:,} sentences were sampled, {report.n_candidates:,} satisfy the "
-            "bounds"
-        )
-        for name in report.non_guiding_models:
-            print_message(
-                f"{name} does not score prefixes and did not guide the sampling: it only filtered "
-                "the sentences (sample?guide=SPEC names a model that guides instead)"
-            )
+    if "n_sampled" in notes:
+        line = "{n_sampled:,} sentences were sampled, {n_candidates:,} satisfy the bounds"
+        print_message(line.format(**notes))
         # Too few sentences: report for each bound how many samples satisfy it.
-        if report.n_rows < (report.n_requested or 0):
-            for name, number in report.n_satisfying.items():
-                print_message(
-                    f"  {number:,.0f} of these satisfy {name} (median over natural sentences)"
-                )
-            print_message(
-                "  sample more sentences (sample?max_samples=N), or relax the strictest bound"
-            )
+        if notes["rows"] < notes["requested"]:
+            for name, number in notes["n_satisfying"].items():
+                print_message(f"  {number:,.0f} satisfy {name} (median over natural sentences)")
+            print_message("  sample more sentences (max_samples=N), or relax the strictest bound")
     if len(report.rows) > 1:
         print_message(format_diversity(*sentences_with_originals(report.rows)))

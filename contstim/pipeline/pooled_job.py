@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from contstim.pipeline.synthesis_job import Problems, SynthesisJob
-from contstim.pipeline.tasks import SampleTask, ScoreTask, Task, create_score_tasks
+from contstim.pipeline.tasks import SampleTask, Task, create_score_tasks
 from contstim.synthesis import format_strategy
 from contstim.synthesis.forecast import (
     WINDOW,
@@ -27,6 +26,9 @@ from contstim.synthesis.sample import GuidedSampling
 # Maximum difference between the reading scores of a sentence after two prompts, in nats. All of 227
 # sampled sentences with a score of at least -3.4 had at least -3.6 after the prompt of their batch.
 _READING_MARGIN = 0.2
+
+# Options of the strategy that limit the number of rounds.
+_ROUND_LIMITS = ("max_samples", "min_improvement")
 
 
 @dataclass(eq=False)
@@ -86,7 +88,8 @@ class PooledSynthesisJob(SynthesisJob):
 
     # Finished rounds.
     _rounds: list[_Round] = field(default_factory=list, init=False)
-    # Mapping from (problems, natural sentence) to rows of the table; None before it is requested.
+    # Mapping from (problems, natural sentence) to rows of the table after the last round; None
+    # before it is requested.
     _rows: dict[tuple[Problems, str], Sequence[Row]] | None = field(default=None, init=False)
     # Whether no further round is needed.
     _is_complete: bool = field(default=False, init=False)
@@ -97,6 +100,16 @@ class PooledSynthesisJob(SynthesisJob):
         strategy = self.options.parsed_strategy
         assert isinstance(strategy, GuidedSampling)
         return strategy
+
+    @property
+    def task_strategy(self) -> str:
+        """Strategy as text, without the limits on the number of rounds.
+
+        The limits do not affect a batch. Finished batches are therefore used again if an
+        interrupted command is repeated with other limits.
+        """
+        defaults = {name: getattr(GuidedSampling, name) for name in _ROUND_LIMITS}
+        return format_strategy(replace(self.strategy, **defaults))
 
     @property
     def needs_scores(self) -> bool:
@@ -239,6 +252,7 @@ class PooledSynthesisJob(SynthesisJob):
         strategy = self.strategy
         n_done, n_batches = strategy.round_batches(len(self._rounds)).stop, strategy.n_batches
         self._rounds.append(new_round)
+        self._rows = None
         # Assign the sampled sentences of all rounds. A target is a natural sentence with a
         # synthesis problem (rejecting and accepting models); it receives one sentence.
         pool, targets = self.build_pool(), self.targets
@@ -280,7 +294,7 @@ class PooledSynthesisJob(SynthesisJob):
 
     def find_rows(self, problems: Problems, sentence: str) -> Sequence[Row] | None:
         """Return the table rows of one natural sentence, or None if any task is pending."""
-        if self._rows is None and self.run.store.find_pending(self.tasks()):
+        if not self._is_complete and self.run.store.find_pending(self.tasks()):
             return None
         return self._make_all_rows()[problems, sentence]
 
@@ -293,7 +307,7 @@ class PooledSynthesisJob(SynthesisJob):
         """Convert the synthetic sentences of the last round of sampling to rows of the table.
 
         There are up to ``options.per_sentence`` rows for each natural sentence. The rows are
-        created by the first call; later calls return the same rows.
+        created by the first call after a round; later calls return the same rows.
 
         Returns
         -------
@@ -356,8 +370,18 @@ class PooledSynthesisJob(SynthesisJob):
         return [p for problems, _ in self.inputs for p in problems * self.options.per_sentence]
 
     def describe_progress(self) -> str | None:
-        """Return a line on the last finished round; None before the end of the first round."""
-        return self._rounds[-1].summary if self._rounds else None
+        """Return a line on the last finished round, or on models that cannot guide the sampling."""
+        if self._rounds:
+            return self._rounds[-1].summary
+        # All batches of a problem have the same guides, so the first batch of each is sufficient.
+        names = self._find_non_guiding_models(self.sample_tasks()[: len(self._problems)])
+        text = "cannot guide the sampling, only select sentences; sample?guide=SPEC sets a guide"
+        return f"{' and '.join(names)} {text}" if names else None
+
+    def _find_non_guiding_models(self, tasks: Sequence[SampleTask]) -> list[str]:
+        """Return the names of the compared models that did not influence the sampled words."""
+        sampled = self._read_sampled(tasks)
+        return sorted({name for result in sampled for name in result["non_guiding_models"]})
 
     def _describe_shortfall(self, pool: SentencePool, targets: Sequence[Target]) -> str:
         """Name the constraint that the fewest sampled sentences satisfy, in a clause for users."""
@@ -371,37 +395,6 @@ class PooledSynthesisJob(SynthesisJob):
             f"{n_satisfying[constraint]:.0f} satisfy {constraint}: relax this constraint, or "
             "increase max_samples"
         )
-
-    def estimate_later_seconds(self) -> float:
-        """Estimate how long one worker will take to score sentences that are yet to be sampled.
-
-        The estimate assumes that each remaining batch will contain as many sentences as the
-        finished batches on average, and that sampled sentences are scored as fast as natural
-        sentences.
-
-        Returns
-        -------
-        float
-            Duration in seconds. 0 if all batches are finished, or if no batch is finished yet.
-        """
-        store, tasks = self.run.store, self.sample_tasks()
-        n_done = len(tasks) - len(store.find_missing(tasks))
-        if n_done == 0 or self._is_complete:
-            return 0.0
-        # Extrapolate the number of sampled sentences from the finished tasks to all tasks.
-        n_expected_sentences = len(self.read_drafts()) * self.n_expected_tasks / n_done
-
-        # Every model scores each sentence. Per model, the time for a sentence is the mean time that
-        # the model needed for a natural sentence.
-        tasks_by_model = defaultdict[str, list[ScoreTask]](list)
-        for task in self.score_tasks():
-            tasks_by_model[task.model.name].append(task)
-        seconds_per_sentence = sum(
-            sum(store.read_durations(score_tasks))
-            / sum(len(task.sentences) for task in score_tasks)
-            for score_tasks in tasks_by_model.values()
-        )
-        return n_expected_sentences * seconds_per_sentence
 
     def collect_notes(self) -> dict[str, Any]:
         """Return statistics of the sampled sentences, for the metadata of the table.
@@ -423,7 +416,5 @@ class PooledSynthesisJob(SynthesisJob):
             "n_candidates": len(pool.sentences),
             "n_satisfying": explain_shortfall(pool, self.targets),
         }
-        # Compared models that did not influence which words were sampled, in any batch.
-        sampled = self._read_sampled(self.sample_tasks())
-        names = sorted({name for result in sampled for name in result["non_guiding_models"]})
+        names = self._find_non_guiding_models(self.sample_tasks())
         return {**notes, "non_guiding_models": names} if names else notes

@@ -20,7 +20,7 @@ from typing import Any
 from contstim.display import displayable
 from contstim.errors import InfeasibleError, InputError, MissingExtraError, OutputError, truncate
 from contstim.files import LockedError, remove
-from contstim.pipeline.engine import Executor, start_run
+from contstim.pipeline.engine import Executor, SequentialExecutor, start_run
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.stages import StageStatus
 from contstim.pipeline.stages.synthesis import POOL_STAGE, RESULT_NOTES, SYNTHESIS_STAGE
@@ -40,39 +40,27 @@ class SynthesisReport:
     rows
         Rows of the table of synthetic sentences, in the order of the natural sentences. Empty if
         `is_up_to_date` is True.
-    n_rows
-        Number of rows in the file.
-    n_requested
-        Maximum number of rows.
+    notes
+        Settings and statistics of the table (`SynthesisStage.make_table`): ``rows`` and
+        ``requested``, the number of rows and its maximum; if sentences were sampled, also
+        ``n_sampled``, ``n_candidates`` and ``n_satisfying`` (`PooledSynthesisJob.collect_notes`).
     failures
         Tasks that failed and are not tried again, with their error messages. If there are any, no
         file is written.
-    n_sampled
-        Number of sentences that were sampled, if the strategy samples one pool of sentences for
-        all natural sentences.
-    n_candidates
-        Number of sampled sentences that satisfy the lower bounds on scores for at least one
-        natural sentence.
-    n_satisfying
-        Mapping from each constraint (as text) to the number of these sentences that satisfy it
-        (median over natural sentences).
-    non_guiding_models
-        Names of the compared models that did not influence which words were sampled.
     is_up_to_date
         Whether the file already existed and was made with the same settings.
+    processor_share
+        Processor time of this process divided by the elapsed time, if the time limit was reached
+        and no other process worked on the tasks.
     status
         Progress when the time limit was reached. None if all tasks are done.
     """
 
     rows: list[Row] = field(default_factory=list)
-    n_rows: int = 0
-    n_requested: int | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
     failures: list[tuple[Task, str]] = field(default_factory=list)
-    n_sampled: int | None = None
-    n_candidates: int | None = None
-    n_satisfying: dict[str, float] = field(default_factory=dict)
-    non_guiding_models: list[str] = field(default_factory=list)
     is_up_to_date: bool = False
+    processor_share: float | None = None
     status: StageStatus | None = None
 
 
@@ -142,7 +130,7 @@ def write_synthesis(
             with suppress(OSError):
                 remove(folder)
             report.is_up_to_date = True
-            report.n_rows = int((table.notes or {}).get("rows", 0))
+            report.notes = table.notes or {}
             return report
 
         job = SYNTHESIS_STAGE.get_job(run)
@@ -168,25 +156,46 @@ def write_synthesis(
             line = job.describe_progress()
             if line is not None and line != last_line:
                 show_progress(line)
+                save_found_rows()
             last_line = line
 
-        start_time = time.monotonic()
+        # If sentences are sampled, the rows found so far are saved after each round.
+        interim = StageTable(folder / table.path.name) if table and POOL_STAGE.is_in(plan) else None
+        task_settings = {**settings, "strategy": job.task_strategy}
+        earlier_notes = interim and interim.notes
+        if difference := earlier_notes and _describe_difference(earlier_notes, task_settings):
+            show_progress(f"the interrupted work had {difference}; affected results are repeated")
+
+        def save_found_rows() -> None:
+            """Save the rows found so far in the folder for unfinished work."""
+            if interim is not None:
+                text, notes = SYNTHESIS_STAGE.make_table(run)
+                interim.write(text, settings, {**notes, **task_settings})
+
+        save_found_rows()
+        start_time, start_processor_time = time.monotonic(), time.process_time()
         n_expected = SYNTHESIS_STAGE.count_expected_tasks(run)
-        for _ in engine.run(SYNTHESIS_STAGE.name, lambda: SYNTHESIS_STAGE.tasks(run), n_expected):
+        try:
+            tasks = engine.run(SYNTHESIS_STAGE.name, lambda: SYNTHESIS_STAGE.tasks(run), n_expected)
+            for _ in tasks:
+                show_results()
+                if time_limit is not None and time.monotonic() - start_time >= time_limit:
+                    break
             show_results()
-            if time_limit is not None and time.monotonic() - start_time >= time_limit:
-                break
-        show_results()
+        except KeyboardInterrupt as interruption:
+            if interim and (notes := interim.notes):
+                numbers = f"{notes['rows']} of {notes['requested']} rows"
+                interruption.args = (f"{numbers} were found, see {interim.path}",)
+            raise
         report.failures = engine.failures
         if time_limit is not None and run.store.find_missing(SYNTHESIS_STAGE.tasks(run)):
+            if isinstance(executor, SequentialExecutor):
+                n_seconds = time.monotonic() - start_time
+                report.processor_share = (time.process_time() - start_processor_time) / n_seconds
             report.status = SYNTHESIS_STAGE.compute_status(run)
             return report
 
-        text, notes = SYNTHESIS_STAGE.make_table(run)
-        report.n_rows, report.n_requested = notes["rows"], notes["requested"]
-        report.n_sampled, report.n_candidates = notes.get("n_sampled"), notes.get("n_candidates")
-        report.n_satisfying = notes.get("n_satisfying", {})
-        report.non_guiding_models = notes.get("non_guiding_models", [])
+        text, report.notes = SYNTHESIS_STAGE.make_table(run)
         if engine.failures:
             return report
         # Write the table of the synthesis last, because it shows that the work is finished.
@@ -195,7 +204,7 @@ def write_synthesis(
                 pool_text, pool_notes = stage.make_table(run)
                 output.write(pool_text, settings, pool_notes)
             else:
-                output.write(text, settings, notes)
+                output.write(text, settings, report.notes)
         if table is not None:
             remove(folder)
     return report
@@ -278,17 +287,20 @@ def _is_current(table: StageTable, settings: dict[str, Any]) -> bool:
             f"{out} exists, but {table.meta_path.name} beside it cannot be read, so the work "
             "cannot be continued; choose another output, or remove the file"
         )
-    # Refuse to overwrite the file, and name the first setting that differs. Notes that describe
-    # results are not settings.
-    for key in sorted({*notes, *settings} - {*RESULT_NOTES}):
-        if notes.get(key) != settings.get(key):
-            before = truncate(json.dumps(notes.get(key)), 60)
-            now = truncate(json.dumps(settings.get(key)), 60)
-            raise InputError(
-                f"{out} was made with another {key} ({before}, now {now}); choose another output, "
-                "or remove the file"
-            )
+    # Refuse to overwrite the file, and name the first setting that differs.
+    if difference := _describe_difference(notes, settings):
+        raise InputError(f"{out} was made with {difference}; choose another output, or remove it")
     raise InputError(
         f"{out} has been changed since it was written; undo the change, choose another output, or "
         "remove the file"
     )
+
+
+def _describe_difference(notes: dict[str, Any], settings: dict[str, Any]) -> str | None:
+    """Describe the first setting that differs from the notes on a table; None if all are equal."""
+    for key in sorted({*notes, *settings} - {*RESULT_NOTES}):
+        if notes.get(key) != settings.get(key):
+            before = truncate(json.dumps(notes.get(key)), 60)
+            now = truncate(json.dumps(settings.get(key)), 60)
+            return f"another {key} ({before}, now {now})"
+    return None

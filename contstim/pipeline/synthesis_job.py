@@ -115,6 +115,11 @@ class SynthesisJob:
         return self.run.plan.get_options(SynthesisOptions)
 
     @property
+    def task_strategy(self) -> str:
+        """Name of the strategy with the options that affect the result of a single task."""
+        return format_strategy(self.options.parsed_strategy)
+
+    @property
     def inputs(self) -> list[tuple[Problems, str]]:
         """Problems and natural sentence of each row or group of rows in the table, in order."""
         return [(p, s) for p, sentences in self.sentences_by_problems.items() for s in sentences]
@@ -238,10 +243,6 @@ class SynthesisJob:
         names = {spec: self.run.all_models[spec].name for spec in problem.names}
         return replace(problem.rename_models(names), scales=scales)
 
-    def estimate_later_seconds(self) -> float:
-        """Estimate how long one worker will take for tasks that are not known yet, in seconds."""
-        return 0.0
-
     def describe_progress(self) -> str | None:
         """Return a line of text on the progress; None if the progress bar says everything."""
         return None
@@ -276,7 +277,7 @@ class SynthesisJob:
             "models": tuple(models[spec] for spec in problem.names),
             "strategy_records": tuple(models[spec] for spec in strategy.models),
             "vocabulary": self.run.vocabulary.digest,
-            "strategy": format_strategy(strategy),
+            "strategy": self.task_strategy,
             "package": self.options.package,
             "seed": self.run.plan.study.seed,
         }

@@ -82,6 +82,11 @@ def parse_strategy(text: str, **options: Any) -> Strategy:
     if unknown_options:
         # Name the strategies that have this option, or suggest an option with a similar name.
         option = unknown_options[0]
+        if option == "readable" or option in Problem.__dataclass_fields__:
+            raise InputError(
+                f"{option} belongs to the problem, not to the strategy; pass synthesize a problem, "
+                "for example Problem((reject,), (accept,), bounds=[MinScore.readable()])"
+            )
         options_by_strategy = {other: strategy_options(other) for other in STRATEGIES}
         all_options = [name for names in options_by_strategy.values() for name in names]
         require_known("option of a strategy", option, all_options)

@@ -198,7 +198,7 @@ def test_interruption_message_mentions_saved_results(
 
     monkeypatch.setattr("contstim.cli.synthesis_study.write_synthesis", stop)
     pair = ["synthesize", "--pair", *BOTH, "--sentences", "s.txt"]
-    kept = "; finished results are saved, and the same command continues the work"
+    kept = "; finished results are saved; repeat the command with the same options to continue"
     for argv, said in ((pair, ""), ([*pair, "--out", "o.csv"], kept)):
         assert main(argv) == 130
         assert capsys.readouterr().err.splitlines()[-1] == f"contstim: interrupted{said}"

@@ -88,7 +88,8 @@ def test_second_process_reports_the_holder_of_the_lock(tmp_path: Path) -> None:
     said = process.communicate()[1]
     assert process.returncode == 130
     assert (
-        "contstim: interrupted; finished results are saved, and the same command continues" in said
+        "contstim: interrupted; finished results are saved; repeat the command with the same"
+        in said
     )
     assert not lock.exists()
     assert not list((tmp_path / "runs").rglob("*.tmp"))

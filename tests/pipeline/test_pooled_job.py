@@ -18,7 +18,7 @@ import pytest
 from small_study import RecordingExecutor, synthesis_plan
 
 from contstim import load_model, pool
-from contstim.cli.synthesis_study import report_rows
+from contstim.cli.synthesis_study import report_synthesis
 from contstim.models.base import SentenceModel
 from contstim.pipeline import pooled_job
 from contstim.pipeline.engine import SequentialExecutor
@@ -86,7 +86,7 @@ def test_triplets_of_a_pool_satisfy_all_constraints(whole: tuple[Path, Synthesis
         assert {7 <= n <= 9 for n in lengths} == {True}
         assert float(row["synthetic_1_lp_2"]) == pytest.approx(second[1], abs=1e-6)
     notes = json.loads((folder / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
-    assert notes["n_candidates"] == report.n_candidates
+    assert notes["n_candidates"] == report.notes["n_candidates"]
     assert set(notes["n_satisfying"]) == {
         BOUND,
         *(f"{m}>=natural" for m in MODELS),
@@ -125,19 +125,64 @@ def test_interrupted_pool_continues_to_equal_rows(
     assert write_synthesis(plan, tmp_path / "stopped.csv", executor).is_up_to_date
 
 
-def test_models_that_only_filter_are_reported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_interrupted_pool_is_saved_and_continues_with_other_limits(
+    plan: StudyPlan,
+    whole: tuple[Path, SynthesisReport],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def change(old: str, new: str) -> StudyPlan:
+        strategy = plan.get_options(SynthesisOptions).strategy.replace(old, new)
+        return plan.replace_options(SynthesisOptions, strategy=strategy)
+
+    def read_rows(path: Path) -> list[dict[str, str]]:
+        with path.open(encoding="utf-8", newline="") as file:
+            return [{**row, "strategy": ""} for row in csv.DictReader(file)]
+
+    # The first round has five batches of eight sentences for each of two problems.
+    write_synthesis(change("=56", "=40"), tmp_path / "round.csv", SequentialExecutor())
+    n_started, last, real = 0, 12, SampleTask.execute
+
+    def stop(task: SampleTask, worker: Worker) -> dict[str, object]:
+        nonlocal n_started
+        n_started += 1
+        if n_started >= last:
+            raise KeyboardInterrupt
+        return real(task, worker)
+
+    out, lines = tmp_path / "triplets.csv", list[str]()
+    saved = tmp_path / ".triplets.csv.run" / "triplets.csv"
+    with monkeypatch.context() as patch:
+        patch.setattr(SampleTask, "execute", stop)
+        with pytest.raises(KeyboardInterrupt, match=r"^[1-4] of 4 rows were found, see .*csv$"):
+            write_synthesis(change("=56", "=400"), out, SequentialExecutor())
+        assert read_rows(saved) == read_rows(tmp_path / "round.csv")
+        # Limits on the number of rounds do not affect finished results, but other options do.
+        for other in (change("=56", "=72&min_improvement=0.1"), change("=12", "=11")):
+            assert lines == []
+            with pytest.raises(KeyboardInterrupt):
+                write_synthesis(other, out, SequentialExecutor(), show_progress=lines.append)
+        assert 'had another strategy ("sample?' in lines[0]
+        assert read_rows(saved) == []
+    executor = RecordingExecutor()
+    write_synthesis(plan, out, executor)
+    # Eleven of the fourteen batches of a complete run were finished.
+    assert sum(isinstance(task, SampleTask) for task in executor.submitted) == 3
+    assert out.read_bytes() == (whole[0] / "triplets.csv").read_bytes()
+
+
+def test_models_that_only_filter_are_reported(tmp_path: Path) -> None:
     models = (MODELS[0], f"{MODELS[1]}?reduction=mean")
     whole = synthesis_plan(STARTS[:1], bundled_vocabulary(), models, seed=2)
     plan = whole.replace_options(
         SynthesisOptions, strategy="sample?writer=contstim:gpt&n_prompts=0&max_samples=16"
     )
-    report = write_synthesis(plan, tmp_path / "triplets.csv", SequentialExecutor())
-    report_rows(report, is_triplets=True)
-    assert f"{models[1]} does not score prefixes" in capsys.readouterr().err
+    out, lines = tmp_path / "triplets.csv", list[str]()
+    write_synthesis(plan, out, SequentialExecutor(), show_progress=lines.append)
+    assert lines[0].startswith(f"{models[1]} cannot guide the sampling")
+    assert "0 of 2 synthetic sentences found" in lines[1]
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
-    assert notes["non_guiding_models"] == report.non_guiding_models == [models[1]]
+    assert notes["non_guiding_models"] == [models[1]]
 
 
 def test_another_seed_gives_another_pool(
@@ -156,8 +201,8 @@ def test_pool_table_contains_scores_of_all_models(whole: tuple[Path, SynthesisRe
         of_model = [row for row in rows if row["model"] == spec]
         scores = load_model(spec).score([row["sentence"] for row in of_model])
         assert scores == pytest.approx([float(row["log_prob"]) for row in of_model], abs=1e-6)
-        assert len(of_model) == report.n_candidates + len(STARTS)
-    assert read_scores(out).shape == (report.n_candidates + len(STARTS), 2)
+        assert len(of_model) == report.notes["n_candidates"] + len(STARTS)
+    assert read_scores(out).shape == (report.notes["n_candidates"] + len(STARTS), 2)
 
 
 def test_models_score_only_sentences_within_earlier_bounds(
@@ -178,7 +223,7 @@ def test_models_score_only_sentences_within_earlier_bounds(
     report = write_synthesis(bounded, None, SequentialExecutor(), pool=out)
     gpt, rnn = load_model("contstim:gpt"), load_model("contstim:rnn")
     written = asked[gpt.name] - {*STARTS}
-    assert len(written) == report.n_sampled
+    assert len(written) == report.notes["n_sampled"]
 
     def score(model: SentenceModel, texts: list[str]) -> dict[str, float]:
         return dict(zip(texts, model.score(texts).tolist(), strict=True))
@@ -191,7 +236,7 @@ def test_models_score_only_sentences_within_earlier_bounds(
     assert 0 < len(left) < len(first)
     for spec in MODELS:
         assert asked[load_model(spec).name] - {*STARTS} == left
-    assert len(left) == report.n_candidates
+    assert len(left) == report.notes["n_candidates"]
     assert set(read_scores(out).index) == {*left, *STARTS}
 
 
@@ -200,19 +245,21 @@ def test_time_limit_gives_an_estimate(
     whole: tuple[Path, SynthesisReport],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     tried = tmp_path / "tried.csv"
     monkeypatch.setattr(RunStore, "read_durations", lambda self, tasks: [10.0 for _ in tasks])
-    left = write_synthesis(plan, tried, SequentialExecutor(), time_limit=0.0).status
+    report = write_synthesis(plan, tried, SequentialExecutor(), time_limit=0.0)
+    left = report.status
     assert left is not None
     assert not tried.exists()
     # Each side has seven batches of eight sentences.
     assert (left.n_done, left.n_tasks) == (1, 14)
-    assert left.remaining_seconds is not None
-    # Three models take ten seconds each for the four natural sentences. The first batch is assumed
-    # to have as many sentences as each of the fourteen.
-    drafts = (left.remaining_seconds - 13 * 10) / 3 / (10 / len(STARTS)) / 14
-    assert drafts == pytest.approx(round(drafts))
+    assert left.remaining_seconds == 13 * 10
+    report.status, report.processor_share = replace(left, remaining_seconds=240.0), 0.5
+    assert report_synthesis(report, plan, str(tried)) == 0
+    time = "at most about 4 min left with one worker (2 min of processor time), plus scoring"
+    assert f"1 of at most 14 tasks done, {time}; run the same" in capsys.readouterr().err
     monkeypatch.undo()
     assert write_synthesis(plan, tried, SequentialExecutor()).status is None
     assert tried.read_bytes() == (whole[0] / "triplets.csv").read_bytes()
@@ -253,7 +300,7 @@ def test_readable_sentences_satisfy_the_bound_on_fresh_scores(plan: StudyPlan) -
     # The writer does not complete sentences far below the bound.
     tasks = [task for task in executor.submitted if isinstance(task, SampleTask)]
     assert {task.sentence_form.min_reading_score for task in tasks} == {-6.2}
-    assert report.n_candidates < report.n_sampled
+    assert report.notes["n_candidates"] < report.notes["n_sampled"]
 
 
 def test_only_sides_with_open_targets_are_sampled_further(monkeypatch: pytest.MonkeyPatch) -> None:

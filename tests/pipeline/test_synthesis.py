@@ -199,7 +199,7 @@ def test_file_with_other_settings_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(InputError) as error:
         _write(out, replace(PLAN, study=replace(PLAN.study, seed=2)))
     assert str(error.value) == (
-        f"{out} was made with another seed (1, now 2); choose another output, or remove the file"
+        f"{out} was made with another seed (1, now 2); choose another output, or remove it"
     )
     foreign = tmp_path / "foreign.csv"
     foreign.write_text("a,b\n1,2\n")

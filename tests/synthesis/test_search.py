@@ -398,6 +398,11 @@ def test_strategy_options_by_keyword_or_query() -> None:
                   {"candidates": 2}):  # fmt: skip
         assert asked(**given) == itself
     for given, message in (
+        (
+            {"readable": True},
+            "readable belongs to the problem, not to the strategy; pass synthesize a problem, for "
+            "example Problem((reject,), (accept,), bounds=[MinScore.readable()])",
+        ),
         ({"candidats": 2}, "unknown option of a strategy 'candidats'; did you mean 'candidates'?"),
         (
             {"strategy": Edit(), "candidates": 2},

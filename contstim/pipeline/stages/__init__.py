@@ -283,10 +283,6 @@ class Stage(ABC):
         """
         return 0
 
-    def estimate_later_seconds(self, run: Run) -> float:
-        """Estimate how long one worker will take for tasks that are not known yet, in seconds."""
-        return 0.0
-
     @abstractmethod
     def collect_inputs(self, run: Run) -> Any:
         """Collect everything on which the table depends, as JSON values.
@@ -347,5 +343,4 @@ class Stage(ABC):
         remaining_seconds = None
         if durations:
             remaining_seconds = statistics.fmean(durations) * (n_tasks - n_done)
-            remaining_seconds += self.estimate_later_seconds(run)
         return StageStatus(self.name, n_tasks, n_done, tuple(errors), table, remaining_seconds)

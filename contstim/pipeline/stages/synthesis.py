@@ -170,10 +170,6 @@ class SynthesisStage(Stage):
         """Return the minimum number of searches, or of batches of sampled sentences."""
         return self.get_job(run).n_expected_tasks
 
-    def estimate_later_seconds(self, run: Run) -> float:
-        """Estimate how long one worker will take to score sentences that are not sampled yet."""
-        return self.get_job(run).estimate_later_seconds()
-
     def collect_inputs(self, run: Run) -> Any:
         """Collect the keys of the finished tasks; the table is made from their results."""
         return [task.key for task in self.tasks(run) if task.is_done(run.store)]
