@@ -239,8 +239,6 @@ def evaluate_choices(
         participants = read_table(participant_table, cells="text")
         human = importers.join_participants(human, participants)
     table = read_table(scores) if scores else None
-    if mixed_models and table is None and human.scores is None and not model:
-        raise InputError("--mixed-models needs --model or --scores")
     exclusions = replace(options.preset_options(preset, **planned).exclusions, **rules)
     exclusion.check_rules(human.choices, exclusions)
     changes: dict[str, Any] = {

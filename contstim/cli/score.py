@@ -2,12 +2,13 @@
 
 Writes a CSV table with the columns sentence, model, log_prob (in nats, which are units of natural
 logarithms, unless the column unit names another unit; higher is better), n_tokens, n_words, stderr,
-unit, and perplexity, exp(-log_prob / n_tokens), for log-probabilities (the pseudo-perplexity of a
-masked model). The option --per word writes the surprisal of each word instead.
+unit, perplexity, exp(-log_prob / n_tokens), for log-probabilities (the pseudo-perplexity of a
+masked model), and event. The option --per word writes the surprisal of each word instead.
 
-Standard error states the event of each model: the words and symbols to which the model gives a
-probability, with or without full stop and end. A model without a start token cannot predict the
-first word, as the column not_scored states; prefix in the model's spec sets a start token.
+Standard error also states the event of each model: the words and symbols to which the model
+gives a probability, with or without full stop and end. A model without a start token cannot
+predict the first word, as the column not_scored states; prefix in the model's spec sets a start
+token.
 
 examples:
   contstim score --model contstim:trigram --model contstim:lstm sentences.txt --out scores.csv
@@ -27,7 +28,7 @@ from cyclopts import Parameter
 from contstim.cli.application import create_application
 from contstim.cli.common import report_model, write_output
 from contstim.cli.parameters import STANDARD_OUTPUT, File, OutputFile, Spec
-from contstim.columns import SCORES, SPEC, UNIT
+from contstim.columns import EVENT, SCORES, SPEC, UNIT
 from contstim.errors import InputError
 from contstim.text import read_sentences
 
@@ -144,7 +145,7 @@ def write_sentence_scores(
         Models that score the sentences.
     """
     # Optional columns: the specifications of renamed models, and the words without probability.
-    columns = [*SCORES, UNIT, "perplexity"]
+    columns = [*SCORES, UNIT, "perplexity", EVENT]
     if any(model.name != model.spec for model in models):
         columns.append(SPEC)
     if any(model.event.skips_first_word for model in models):
@@ -169,6 +170,7 @@ def write_sentence_scores(
                 "model": model.name,
                 UNIT: model.kind.unit,
                 SPEC: model.spec,
+                EVENT: str(model.event),
                 "not_scored": "first word" if model.event.skips_first_word else "",
             }
             for sentence in chunk:

@@ -51,7 +51,6 @@ from contstim.evaluation.scores import (
     note_unscored_targets,
     resolve_targets,
     score_table,
-    score_table_notes,
     score_units,
 )
 from contstim.evaluation.tables import condition_table, result_tables
@@ -67,7 +66,7 @@ from contstim.evaluation.values import compute_values
 from contstim.models.base import SentenceModel
 from contstim.models.cache import package_versions
 from contstim.models.registry import Models
-from contstim.models.score_table import canonical_scores
+from contstim.models.score_table import ScoreTable, canonical_scores
 from contstim.progress import track
 from contstim.settings import read_toml
 from contstim.trial_kinds import EXPERIMENTAL
@@ -163,7 +162,7 @@ def evaluate(
         units, specs = score_units(source, list(table.columns)), model_specs(source)
         score_notes = [
             *_note_unscored_catch_trials(included[is_unscored]),
-            *score_table_notes(source),
+            *(source.notes if isinstance(source, ScoreTable) else ()),
             *_note_positive_scores(table, units),
         ]
     scored_choices, target_notes = resolve_targets(scored_choices, list(units), specs)
@@ -211,6 +210,7 @@ def evaluate(
             preset=preset,
             units=units,
             specs={model: specs[model] for model in data.models if model in specs},
+            events=source.events if isinstance(source, ScoreTable) else {},
             notes=tuple(notes),
             deviations=deviations,
             versions=package_versions("pandas"),

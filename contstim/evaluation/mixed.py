@@ -55,7 +55,7 @@ def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
         If there is no experimental choice with a preference, or no model.
     """
     if scores.empty:
-        raise InputError("mixed models need scores of at least one model; give models or scores")
+        raise InputError("mixed models need at least one language model; give models or scores")
     ratio_columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
     # A logistic regression needs a choice of one of the two sentences.
     is_used = (human.choices["kind"] == EXPERIMENTAL) & (human.choices["rating"] != 0)
@@ -124,9 +124,8 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
         "hypotheses": ", ".join(f'"{text}"' for text in hypotheses or ["ratio_1 > 0"]),
     }
     # The name of a model is written into a comment, so it must not contain a line break.
-    models = [
-        {"m": m, "name": " ".join(str(name).split())} for m, name in enumerate(scores.columns, 1)
-    ]
+    names = [" ".join(str(name).split()) for name in scores.columns]
+    models = [{"m": m, "name": name} for m, name in enumerate(names, start=1)]
     texts = {"mixed_models.csv": format_csv(escape_table(table))}
     for name in ("mixed_glmer.R", "mixed_brms.R", "mixed_bambi.py"):
         template = files("contstim") / "templates" / f"{name}.txt"

@@ -91,7 +91,8 @@ def write_report(evaluation: Evaluation, folder: str | Path) -> Path:
         page.heading("Models")
         specs = [provenance.specs.get(name, name) for name in provenance.units]
         units = provenance.units
-        page.table(pd.DataFrame({"model": [*units], "spec": specs, "unit": [*units.values()]}))
+        table = pd.DataFrame({"model": [*units], "spec": specs, "unit": [*units.values()]})
+        _add_table(page, table.assign(event=table["model"].map(provenance.events)), "scores.csv")
     path = folder / "report.html"
     write_atomically(path, str(page))
     return path

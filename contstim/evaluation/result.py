@@ -125,6 +125,8 @@ class Provenance:
         Unit of each model's scores.
     specs
         Model specification string (such as ``hf:gpt2``) of each model with a different name.
+    events
+        Definition of the score of each model for which it is known, see `contstim.models.Event`.
     excluded
         Number of excluded rows by rule and participant, see `ExclusionLog.table`.
     levels
@@ -144,6 +146,7 @@ class Provenance:
     scores: pd.DataFrame
     units: dict[str, str]
     specs: dict[str, str]
+    events: dict[str, str]
     excluded: pd.DataFrame
     levels: tuple[str, ...]
     options: EvaluationOptions

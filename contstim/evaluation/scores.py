@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.arrays import BoolArray, FloatArray
-from contstim.columns import SPEC, UNIT
+from contstim.columns import EVENT, SPEC, UNIT
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
 from contstim.models.cache import ScoreCache
@@ -206,7 +206,7 @@ def model_scores(
     Returns
     -------
     DataFrame
-        Long table with the columns `SCORES`, ``unit`` and ``spec``.
+        Long table with the columns `SCORES`, ``unit``, ``spec`` and ``event``.
     """
     choices = choices[~find_unscored_catch_trials(choices, {model.name: model for model in models})]
     # Score each sentence once, although several participants judged it.
@@ -229,6 +229,7 @@ def model_scores(
             "stderr": totals.stderr,
             UNIT: model.kind.unit,
             SPEC: model.spec,
+            EVENT: str(model.event),
         }
         tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)
@@ -263,6 +264,7 @@ def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     # The existing table may state units and specification strings; otherwise infer them.
     old[UNIT] = old["model"].map(score_units(table, [str(name) for name in old_models]))
     old[SPEC] = old["model"].map(model_specs(table))
+    old[EVENT] = old["model"].map(canonical_scores(table).events)
     return pd.concat([old, scored.drop(columns=["n_tokens", "n_words", "stderr"])])
 
 
@@ -303,11 +305,6 @@ def score_units(scores: ScoreSource, models: Sequence[str]) -> dict[str, str]:
         return canonical_scores(scores).units
     units = {model: score_kind(model).unit for model in models}
     return units | {n: m.kind.unit for n, m in scores.items() if isinstance(m, SentenceModel)}
-
-
-def score_table_notes(scores: ScoreSource) -> list[str]:
-    """Return sentences about decisions made while reading a score table."""
-    return [] if isinstance(scores, Mapping) else list(canonical_scores(scores).notes)
 
 
 def log_ratios(scores: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:

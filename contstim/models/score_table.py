@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 
-from contstim.columns import SPEC, UNIT
+from contstim.columns import EVENT, SPEC, UNIT
 from contstim.errors import InputError
 from contstim.models import ModelSpec
 from contstim.models.base import SentenceModel
@@ -117,12 +117,15 @@ class ScoreTable:
         ``hf:gpt2``.
     notes
         One sentence about each model with scores that were negated or converted.
+    events
+        Mapping from model name to the definition of its score that the table states.
     """
 
     log_probs: pd.DataFrame
     units: dict[str, str]
     specs: dict[str, str]
     notes: tuple[str, ...] = ()
+    events: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_wide(
@@ -241,7 +244,7 @@ def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
     # Collect unit, better direction and specification of each model, which must be the same in all
     # of its rows.
     properties: dict[str, dict[str, str]] = {model: {} for model in scores}
-    for column in (UNIT, "better", SPEC):
+    for column in (UNIT, "better", SPEC, EVENT):
         if column not in table:
             continue
         cells = table[column]
@@ -268,7 +271,8 @@ def _convert_long_table(table: pd.DataFrame, source: str) -> ScoreTable:
     units = {model: (p.get(UNIT, ""), p.get("better", "")) for model, p in properties.items()}
     specs = {model: p[SPEC] for model, p in properties.items() if SPEC in p}
     wide = pd.DataFrame(scores).reindex(sentences.unique()).rename_axis("sentence")
-    return ScoreTable.from_wide(wide, units, **specs)
+    events = {model: p[EVENT] for model, p in properties.items() if EVENT in p}
+    return replace(ScoreTable.from_wide(wide, units, **specs), events=events)
 
 
 def _normalise_index(labels: pd.Index, source: str) -> pd.Index:

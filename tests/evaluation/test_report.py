@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from contstim.cli import main
 from contstim.drawing import (
     create_axes,
     prepare_axes,
@@ -80,6 +81,23 @@ def evaluation(study):
     choices, scores = study
     rules = ExclusionRules(min_catch_correct=0.9)
     return evaluate(choices, scores, exclusions=rules)
+
+
+def test_the_report_states_the_event_of_each_model(tmp_path, study):
+    choices, scores = study
+    sentences = tmp_path / "sentences.txt"
+    sentences.write_text("\n".join(scores["sentence"].unique()), "utf-8")
+    models = ["contstim:trigram?unknown=unk", "mean=contstim:trigram?unknown=unk&reduction=mean"]
+    command = ["score", str(sentences), "--out", str(tmp_path / "scores.csv")]
+    assert main([*command, *(f"--model={model}" for model in models)]) == 0
+    sources = {
+        "table": pd.read_csv(tmp_path / "scores.csv"),
+        "models": {"one": models[0], "mean": models[1].partition("=")[2]},
+    }
+    for name, source in sources.items():
+        page = evaluate(choices, source).report(tmp_path / name).read_text("utf-8")
+        assert page.count("metric chain, reduction sum") == 1, name
+        assert page.count("metric chain, reduction mean") == 1, name
 
 
 def select_rows(evaluation, analysis="all", measure="accuracy"):

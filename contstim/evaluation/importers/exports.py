@@ -298,9 +298,7 @@ def _map_columns(
         proposed[standard] = candidates[0]
 
     # Required: participant, two sentences, and a rating or response.
-    missing, hint = [], ""
-    if "participant" not in used:
-        missing.append("participant")
+    missing, hint = [] if "participant" in used else ["participant"], ""
     if not ({"sentence_1", "sentence_2"} <= set(used) or {"left", "right"} <= set(used)):
         # Propose columns with several words in most cells, which probably contain sentences.
         n_spaces = data.map(lambda cell: str(cell).count(" ")).median()
