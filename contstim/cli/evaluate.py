@@ -74,7 +74,8 @@ class ChoiceFormat:
         answer code for the strongest preference for sentence 2 (with --side: for the right
         sentence)
     side
-        column that states which sentence was on the left, or none
+        column with the side of sentence 1 (left, right) or the sentence on the left (1, 2); none
+        uses no column [the column side, and in exports columns such as swapped]
     buttons
         number of buttons of a trial (jsPsych)
     """

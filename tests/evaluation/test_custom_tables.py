@@ -149,6 +149,21 @@ def test_unused_side_column_is_reported() -> None:
     )
 
 
+def test_side_none_ignores_a_column_of_sides() -> None:
+    gorilla = "Participant Private ID"
+    for participant, name, sides in (
+        ("participant", "side", ["left", "right"]),
+        (gorilla, "side", ["left", "right"]),
+        (gorilla, "swapped", [False, True]),
+    ):
+        choices = {participant: ["p1"] * 2, "sentence_1": ["He slept good.", "She run away."]}
+        choices |= {"sentence_2": ["He slept well.", "She ran away."], "rating": [7, 7]}
+        table = pd.DataFrame({**choices, name: sides})
+        for side, expected in ((None, [2.5, -2.5]), ("none", [2.5, 2.5])):
+            human = read_choices(table, low=1, high=7, side=side)
+            assert human.choices["rating"].tolist() == expected, (participant, name, side)
+
+
 def test_contradictory_expected_sentences_are_rejected() -> None:
     t = german_table().assign(best=1)
     with pytest.raises(InputError, match="conflicting expected sentences .*if 1 is the left one"):

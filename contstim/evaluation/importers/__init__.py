@@ -86,7 +86,8 @@ def read_choices(
         - `low`, `high`: answers that express the strongest preference for sentence 1 and for
           sentence 2, or for the left and the right sentence if sides are known;
         - `side`: name of the column with the side of sentence 1 (``left`` or ``right``, or 1 or 2);
-          ``none`` if there is no such column;
+          by default the column ``side``, or in exports also one such as ``swapped``; ``none``
+          ignores these columns;
         - `n_choices`: number of response buttons, if jsPsych recorded button numbers;
         - `trials`: table of the questions of a Qualtrics export.
 

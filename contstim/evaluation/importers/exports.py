@@ -110,7 +110,8 @@ def read_export(
         of sentence 1 is known, they refer to the left and to the right sentence instead.
     side
         Name of the column with the side of sentence 1, with cells ``left`` and ``right``, or 1 and
-        2 (number of the sentence on the left). ``none`` if there is no such column.
+        2 (number of the sentence on the left). Default: the column ``side``, or in exports also a
+        column such as ``swapped``, if there is one. ``none`` ignores these columns.
     n_choices
         Number of response buttons, if jsPsych recorded button numbers and the table has no column
         `n_choices`.
@@ -133,7 +134,8 @@ def read_export(
     data, recognised_program = read_export_table(source)
     program = program or recognised_program
     description = f"{program} export" if program else "table"
-    call = ReadCall(source, columns, low=low, high=high, n_choices=n_choices)
+    side = columns.get("side", side)
+    call = ReadCall(source, columns, low=low, high=high, side=side, n_choices=n_choices)
     if trials is not None and program != "Qualtrics":
         raise InputError(
             f"the table of trials has no effect: {source} is no Qualtrics export; leave it out"
@@ -284,7 +286,8 @@ def _map_columns(
     used, proposed = dict(columns), dict(columns)
     for standard, names in NAMES.items():
         candidates = [columns_by_name[name] for name in names if name in columns_by_name]
-        if standard in columns or not candidates:
+        is_disabled = standard == "side" and call.options.get("side") == "none"
+        if standard in columns or is_disabled or not candidates:
             continue
         if program and standard == "side" and len(candidates) > 1:
             raise InputError(

@@ -29,8 +29,6 @@ class ReadCall:
         self._source = source
         self._columns = {standard: name for standard, name in columns.items() if standard != "side"}
         self.options = {key: value for key, value in options.items() if value is not None}
-        if "side" in columns:
-            self.options["side"] = columns["side"]
 
     def format_with(self, columns: Mapping[str, str] | None = None, **options: object) -> str:
         """Return the call that reads the table, with arguments added, as text to copy and run.
