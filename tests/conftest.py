@@ -1,4 +1,4 @@
-"""The order of the tests, and what all of a process share."""
+"""The order of the tests, and fixtures of all tests."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from contstim.models.registry import bundled_folder
 _Read = TypeVar("_Read")
 
 #: Files that take longest, which are begun first: none is left to one process at the end.
-LONGEST = ("tests/test_docs.py", "tests/pipeline/", "tests/test_own", "tests/cli/")
+LONGEST = ("tests/test_docs.py", "tests/pipeline/", "tests/test_extensions", "tests/cli/")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

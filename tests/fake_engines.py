@@ -1,4 +1,4 @@
-"""A server of completions with a tiny network, which may be told to lie."""
+"""A fake server of completions with a tiny network and optional faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules by which a folder is a Psych-DS data set of CSV files, for tests.
+"""Rules of the Psych-DS standard for data sets of CSV files.
 
 Source: the requirements, not the recommendations, of the schema of Psych-DS 1.2,
 https://psych-ds.github.io.

@@ -1,4 +1,4 @@
-"""Six pairs worked out on paper: what people and three models say of each."""
+"""Six pairs worked out by hand: choices of participants and scores of three models."""
 
 import numpy as np
 

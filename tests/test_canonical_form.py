@@ -1,4 +1,4 @@
-"""`tools/check_canonical_form.py`: only readers handle direction, unit, item, side and label."""
+"""`tools/check_canonical_form.py`: only readers convert tables to the canonical form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The language checker finds planted faults, and nothing in the repository itself."""
+"""The language checker finds planted faults, and none in this repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker of the repository finds planted faults, and nothing in the repository itself."""
+"""The checker of the repository finds planted faults, and none in this repository."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The tables that come with contstim fit each other and what their docstrings promise."""
+"""The bundled data sets are consistent with each other and with their docstrings."""
 
 from contstim import datasets
 from contstim.columns import TRIPLETS

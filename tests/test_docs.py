@@ -1,4 +1,4 @@
-"""What the README and the guides tell people to type runs as it stands."""
+"""The commands and Python examples of the README and the guides run."""
 
 import re
 import shlex

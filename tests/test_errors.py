@@ -1,4 +1,4 @@
-"""One root for all errors, each of which is what a caller would expect as well."""
+"""Error classes, and messages with suggestions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all, and who may work on them."""
+"""Atomic writes of files and folders, and locks."""
 
 import hashlib
 import os

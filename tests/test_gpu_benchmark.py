@@ -1,4 +1,4 @@
-"""The plan of batches for a GPU, by counting, and the benchmark of one with tiny networks."""
+"""Batches planned for a GPU, and a dry run of the GPU benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public names, pinned: a change here changes the interface and wants a changelog entry.
+"""The public names; a change here changes the interface and needs a changelog entry.
 
 Tests `contstim` and `contstim.lazy`.
 """

@@ -1,4 +1,4 @@
-"""What objects show of themselves in a notebook, and calls that take and give tables."""
+"""Representations of objects in notebooks, and calls that accept and return tables."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Things by name, of contstim, of a script and of installed packages."""
+"""Registries of bundled objects and of those that scripts and packages add."""
 
 from pathlib import Path
 from typing import Annotated
 
 import pytest
-from installed import install
+from fake_packages import install
 
 from contstim.errors import InputError, UnknownNameError
 from contstim.plugins import Registry

@@ -1,3 +1,5 @@
+"""Progress reports of long tasks."""
+
 from __future__ import annotations
 
 import pytest
@@ -6,7 +8,7 @@ from contstim.progress import track
 
 
 @pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def report_every_item(monkeypatch: pytest.MonkeyPatch) -> None:
     """Report every item, without waiting for seconds to pass."""
     monkeypatch.setattr("contstim.progress._SILENT_SECONDS", 1e-9)
     monkeypatch.setattr("contstim.progress._SECONDS_BETWEEN_LINES", 0.0)
@@ -18,7 +20,7 @@ def test_quick_tasks_are_not_reported(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_progress_lines_without_a_terminal(
-    at_once: None, capsys: pytest.CaptureFixture[str]
+    report_every_item: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert list(track("abc", 5, "work", n_done=2)) == ["a", "b", "c"]
     captured = capsys.readouterr()
@@ -40,7 +42,7 @@ def test_progress_bar_in_a_terminal(
 
 
 def test_progress_uses_the_weights_of_items(
-    at_once: None, capsys: pytest.CaptureFixture[str]
+    report_every_item: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     list(track("abc", 3, "work", weights=[1, 1, 8]))
     lines = capsys.readouterr().err.splitlines()
@@ -48,14 +50,14 @@ def test_progress_uses_the_weights_of_items(
 
 
 def test_progress_ends_at_100_percent_with_extra_items(
-    at_once: None, capsys: pytest.CaptureFixture[str]
+    report_every_item: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert list(track("abc", 2, "work")) == ["a", "b", "c"]
     assert "work: 100%" in capsys.readouterr().err
 
 
 def test_progress_can_be_turned_off(
-    at_once: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    report_every_item: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONTSTIM_PROGRESS", "off")
     for _ in track("abc", 3, "work"):
@@ -63,7 +65,9 @@ def test_progress_can_be_turned_off(
     assert capsys.readouterr().err == ""
 
 
-def test_nested_progress_is_not_reported(at_once: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nested_progress_is_not_reported(
+    report_every_item: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert [list(track("ab", 2, "inner")) for _ in track(range(2), 2, "outer")] == [["a", "b"]] * 2
     assert "inner" not in capsys.readouterr().err
     # Work that is given up leaves the way free.

@@ -1,4 +1,4 @@
-"""How people choose if a model is right: against quadrature, simulation and enumeration."""
+"""The response model, compared with quadrature, simulation and enumeration."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Settings: what is accepted, and what is said of what is not."""
+"""Parsing and validation of settings."""
 
 import pickle
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Reading text files and tables as people have them, and the columns of tables."""
+"""Reading of text files and tables, and columns of tables."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""Lines of text files, rows of CSV, and files that need a package."""
+"""Lines of text files, rows of CSV files, and formats that need a package."""
 
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""A tiny Llama in a GGUF file, with random weights."""
+"""A tiny Llama model in a GGUF file, with random weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny transformer checkpoints with random weights and real tokenizer classes, made on the spot."""
+"""Tiny transformer checkpoints with random weights and real tokenizer classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few words that searches of several tests write with, and random models of them."""
+"""A small vocabulary for tests of searches, and random models of it."""
 
 import itertools
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fake_packages import install
 from hosts import FileHost, Server
-from installed import install
 from playing import Player, count_stored_rows, wait_for_drawing
 from studies import add, edit
 from test_screens import check_screen
@@ -244,8 +244,8 @@ def test_presentation_from_an_installed_package(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own = Path(__file__).parents[1] / "own"
-    python, script = ((own / f"coins.{kind}").read_text("utf-8") for kind in ("py", "js"))
+    extensions = Path(__file__).parents[1] / "extensions"
+    python, script = ((extensions / f"coins.{kind}").read_text("utf-8") for kind in ("py", "js"))
     entries = {"contstim.presentations": "coins = coins:Coins"}
     install(tmp_path / "site", monkeypatch, "coins", python, entries, {"coins.js": script})
     study = edit(make_study(), 'presentation = "choice"', 'presentation = "coins"')

@@ -10,9 +10,9 @@ from types import ModuleType
 import numpy as np
 import pandas as pd
 import pytest
-from made_models import bert, cola, tiny
 from scipy import stats
 from six_pairs import PEOPLE, SIX
+from tiny_models import bert, cola, tiny
 from tiny_transformers import SENTENCES
 
 from contstim.drawing import save_figure

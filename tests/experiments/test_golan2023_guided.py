@@ -9,9 +9,9 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from installed import install
-from made_models import bert, tiny
+from fake_packages import install
 from scipy import stats
+from tiny_models import bert, tiny
 from tiny_transformers import SENTENCES
 
 from contstim import check_strategy, load_model, synthesize

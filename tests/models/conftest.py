@@ -1,5 +1,5 @@
-"""The tiny models that tests of this folder share, each made once."""
+"""Fixtures of the tests of models."""
 
-from made_models import bert, classifier, cola, student, tiny
+from tiny_models import bert, classifier, cola, student, tiny
 
 __all__ = ["bert", "classifier", "cola", "student", "tiny"]

@@ -1,4 +1,4 @@
-"""The bundled transformers: small files, one contract, and scores that know English."""
+"""The bundled transformers: file sizes, `check_model` and known contrasts."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The score cache: what is kept, for whom, and that nothing is scored twice."""
+"""The score cache: stored scores, their keys, and no repeated scoring."""
 
 import importlib
 import importlib.metadata

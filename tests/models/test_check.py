@@ -1,4 +1,4 @@
-"""The contract itself: that the public check passes sound models and finds planted faults."""
+"""`check_model` accepts valid models and finds planted faults."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

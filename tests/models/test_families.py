@@ -1,4 +1,4 @@
-"""One contract, run over every family and option; what is special to one is tested elsewhere.
+"""`check_model` for every model family and option.
 
 Tests `contstim.models.base` and `contstim.models.toy`.
 """
@@ -101,7 +101,7 @@ def test_families_pass_check_model_with_all_options(
 
 
 @pytest.fixture
-def every(
+def specs_by_family(
     specs: dict[str, str],
     tiny: Callable[[str], Path],
     student: Path,
@@ -123,14 +123,14 @@ def every(
 # `tests/models/engines` checks engines, against servers and with llama.cpp.
 @pytest.mark.parametrize("family", sorted({*REGISTERED} - {"table", "openai", "gguf"}))
 def test_registered_families_pass_check_model(
-    every: dict[str, list[str]], specs: dict[str, str], family: str
+    specs_by_family: dict[str, list[str]], specs: dict[str, str], family: str
 ) -> None:
     words = Vocabulary(
         WordList.from_words(["The", "A"]), WordList.from_words(["dog", "cat", "saw", "ran", "a"])
     )
     other = load_model(specs["fivegram"])
     sentences = [sentence for sentence in SENTENCES if '"' not in sentence]  # no tiny token
-    for spec in every[family]:
+    for spec in specs_by_family[family]:
         model = load_model(spec)
         assert len(check_model(model, sentences)) == 5
         again = load_model(model.spec)

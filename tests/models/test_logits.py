@@ -1,4 +1,4 @@
-"""A causal network and a tokenizer as a model, in five lines. Tests `contstim.models.logits`."""
+"""Models from a causal network and a tokenizer."""
 
 from __future__ import annotations
 

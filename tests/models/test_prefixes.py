@@ -1,4 +1,4 @@
-"""What models say of the next word adds up, word by word, to their scores of the sentence.
+"""Scores of prefixes and next words, which sum to the scores of sentences.
 
 Tests `contstim.models.prefixes`, `contstim.models.hf.prefixes` and
 `contstim.models.ngram.prefixes`.
@@ -47,7 +47,7 @@ SPECS = (
 )
 
 
-def _sums(begun: Prefixes, mark: str = ".") -> np.ndarray:
+def _sum_prefix_scores(begun: Prefixes, mark: str = ".") -> np.ndarray:
     """Write the sentences together, and add up what is said of their words, commas and ends."""
     here, total, rows = begun, np.zeros(len(SENTENCES)), np.zeros(len(SENTENCES), dtype=np.int64)
     for position in range(4):
@@ -72,7 +72,7 @@ def test_prefix_scores_sum_to_the_sentence_score(spec: str) -> None:
     model = load_model(spec)
     begun = model.empty_prefix(FIRST, LATER)
     assert begun is not None
-    assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
+    assert _sum_prefix_scores(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
 
 
 @pytest.mark.parametrize("order", [1, 2, 5])
@@ -122,7 +122,7 @@ def test_prefixes_without_tree_cache_are_recomputed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(of_transformers, "supports_tree_cache", lambda *arguments: False)
     begun = model.empty_prefix(FIRST, LATER)
     assert begun is not None
-    assert _sums(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
+    assert _sum_prefix_scores(begun) == pytest.approx(model.score(TEXTS), abs=2e-4)
 
 
 def test_scored_prefixes_without_n_gram_lists() -> None:

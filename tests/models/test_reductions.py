@@ -1,4 +1,4 @@
-"""SLOR, perplexities and surprisal on plain tables, against their formulas written out."""
+"""SLOR, perplexities and surprisal of table models, compared with their formulas."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Dask executors, and workers that die.
+"""Dask executors, and worker processes that die.
 
 Tests `contstim.pipeline.dask_executor`.
 """

@@ -46,24 +46,24 @@ def plan(max_word_share: float) -> StudyPlan:
     )
 
 
-def written(max_word_share: float, out: Path | None = None) -> list[Triplet]:
+def synthesized_triplets(max_word_share: float, out: Path | None = None) -> list[Triplet]:
     report = write_synthesis(plan(max_word_share), out, SequentialExecutor())
     assert not report.failures
     return [row for row in report.rows if isinstance(row, Triplet)]
 
 
-def used(rows: list[Triplet]) -> Counter[str]:
+def count_words(rows: list[Triplet]) -> Counter[str]:
     return Counter(
         word for row in rows for text in row.synthetic_sentences for word in {*folded_words(text)}
     )
 
 
 def test_word_share_is_limited(tmp_path: Path) -> None:
-    free, limited = written(1.0), written(0.1, tmp_path / "limited.csv")
+    free, limited = synthesized_triplets(1.0), synthesized_triplets(0.1, tmp_path / "limited.csv")
     assert len(limited) == len(SENTENCES)
     naturally = LOWER[0]
-    assert max(n for word, n in used(free).items() if word != naturally) > 2
-    assert max(n for word, n in used(limited).items() if word != naturally) == 2
+    assert max(n for word, n in count_words(free).items() if word != naturally) > 2
+    assert max(n for word, n in count_words(limited).items() if word != naturally) == 2
     # What was within the limit is as before, and all keep what they are asked for.
     assert free[0] == limited[0]
     assert all(row.synthetic_1_lp_1 >= row.natural_lp_1 for row in limited)
@@ -81,7 +81,9 @@ def test_python_and_command_give_equal_triplets() -> None:
             strategy="edit?candidates=all",
             max_word_share=max_word_share,
         )
-        assert table.to_dict("records") == [row.row() for row in written(max_word_share)]
+        assert table.to_dict("records") == [
+            row.row() for row in synthesized_triplets(max_word_share)
+        ]
         assert table["synthetic_1"].is_unique or max_word_share == 1.0
 
 
@@ -100,7 +102,7 @@ def test_other_searches_continue_after_a_failure(
     failed = write_synthesis(plan(0.1), out, SequentialExecutor()).failures
     assert {task.sentence for task, _ in failed} == {SENTENCES[1]}
     monkeypatch.setattr(SynthesisTask, "execute", before)
-    assert written(0.1, out) == written(0.1)
+    assert synthesized_triplets(0.1, out) == synthesized_triplets(0.1)
 
 
 def test_shard_has_all_tasks_of_a_pair_with_word_limit(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One file of one's own, installed as a package, for the tests of what the rulebook promises."""
+"""Fixtures that install an extension as a package and run commands."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from installed import install
+from fake_packages import install
 
 from contstim.cli import main
 
-OWN = Path(__file__).parents[1] / "own"
+EXTENSIONS = Path(__file__).parents[1] / "extensions"
 
 
 @pytest.fixture
-def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Install a module of ``tests/own`` by its name, a group of entry points, and its entries.
+def add_extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that installs a module of ``tests/extensions`` as a package.
 
-    Entries are ``name = module:thing`` without the module: ``added("two_buttons",
-    "contstim.importers", "two-buttons = read_two_buttons")``. Further files of ``tests/own`` may be
-    named.
+    It takes the name of the module, a group of entry points and its entries, which are
+    ``name = module:thing`` without the module: ``add_extension("two_buttons",
+    "contstim.importers", "two-buttons = read_two_buttons")``. ``files`` are further files of
+    ``tests/extensions``.
     """
 
     def add(module: str, group: str, *entries: str, files: tuple[str, ...] = ()) -> None:
         points = "\n".join(entry.replace("= ", f"= {module}:") for entry in entries)
-        texts = {name: (OWN / name).read_text("utf-8") for name in (f"{module}.py", *files)}
+        texts = {name: (EXTENSIONS / name).read_text("utf-8") for name in (f"{module}.py", *files)}
         text = texts.pop(f"{module}.py")
         install(tmp_path / "site", monkeypatch, module, text, {group: points}, texts)
         monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""A data set in one file: listed, taken from a folder, and a benchmark like contstim's own."""
+"""A custom data set: in the list, from a folder, and as a benchmark."""
 
 import hashlib
 from pathlib import Path
@@ -15,10 +15,10 @@ run,The boys run.,The boys runs.,0.9
 
 
 @pytest.fixture
-def own(added, tmp_path, monkeypatch):
+def two_verbs(add_extension, tmp_path, monkeypatch):
     """Install the package with the digest of the table that is made here."""
     monkeypatch.setenv("CONTSTIM_CACHE", str(tmp_path / "cache"))
-    added("two_verbs", "contstim.datasets", "two-verbs = TWO_VERBS")
+    add_extension("two_verbs", "contstim.datasets", "two-verbs = TWO_VERBS")
     module = tmp_path / "site" / "two_verbs.py"
     digest = hashlib.sha256(TABLE.encode()).hexdigest()
     text = module.read_text("utf-8").replace("DIGEST", digest)
@@ -27,7 +27,7 @@ def own(added, tmp_path, monkeypatch):
     Path("mine/table.csv").write_text(TABLE)
 
 
-def test_custom_data_set(own, run):
+def test_custom_data_set(two_verbs, run):
     ended = run("benchmark")
     assert "two-verbs    agreement of two verbs" in ended.stdout, ended.stderr
     words = ["benchmark", "two-verbs", "--from", "mine", "--out", "out"]

@@ -1,4 +1,4 @@
-"""An importer of choices in one file: by ``--format``, its errors in one line, and in Python."""
+"""A custom importer of choices: with ``--format``, its errors, and in Python."""
 
 import numpy as np
 import pandas as pd
@@ -6,8 +6,8 @@ import pandas as pd
 from contstim.evaluation import read_choices
 
 
-def test_custom_importer(added, run):
-    added("two_buttons", "contstim.importers", "two-buttons = read_two_buttons")
+def test_custom_importer(add_extension, run):
+    add_extension("two_buttons", "contstim.importers", "two-buttons = read_two_buttons")
     rng = np.random.default_rng(0)
     rows = [(p, f"A {i} b.", f"C {i} d.", rng.choice(["F", "J"])) for p in "abc" for i in range(8)]
     table = pd.DataFrame(rows, columns=["person", "left", "right", "key"])

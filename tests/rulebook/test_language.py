@@ -1,4 +1,4 @@
-"""A language in one file: its words in commands and models, its marks, rules and capitals."""
+"""A custom language: in commands, models and Python."""
 
 import pandas as pd
 import pytest
@@ -16,9 +16,9 @@ PLACES = ["oggi", "nell'orto", "a casa", "sull'erba", "ieri"]
 
 
 @pytest.fixture
-def italian(added):
+def italian(add_extension):
     """Install the language `it`, and write a text of it."""
-    added("italian", "contstim.languages", "it = ITALIAN")
+    add_extension("italian", "contstim.languages", "it = ITALIAN")
     text = [
         f"{a} {v} {o} {p}."
         for i, a in enumerate(ARTICLES)

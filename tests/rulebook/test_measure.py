@@ -1,4 +1,4 @@
-"""A measure in one file: by ``--measure``, in an analysis plan, in Python, and by its check.
+"""A custom measure: with ``--measure``, in an analysis plan, in Python, and in its check.
 
 Tests `contstim.evaluation.measures.check`.
 """
@@ -16,9 +16,9 @@ from contstim.evaluation.measures import MEASURES
 
 
 @pytest.fixture
-def study(added):
+def study(add_extension):
     """Install the measure and write ``choices.csv`` and ``scores.csv``."""
-    added("log_score", "contstim.measures", "log_score = LOG_SCORE")
+    add_extension("log_score", "contstim.measures", "log_score = LOG_SCORE")
     rng = np.random.default_rng(0)
     truth = rng.normal(size=20)
     rows = [

@@ -1,4 +1,4 @@
-"""A metric of masked models in one file: in specs of commands and study plans, and in Python."""
+"""A custom metric of masked models: in specs of commands and study plans, and in Python."""
 
 from pathlib import Path
 
@@ -45,8 +45,8 @@ def _by_brute_force(folder: Path) -> float:
     return total
 
 
-def test_custom_metric(added, run, tmp_path):
-    added("word_r2l", "contstim.metrics", "pll-word-r2l = word_r2l")
+def test_custom_metric(add_extension, run, tmp_path):
+    add_extension("word_r2l", "contstim.metrics", "pll-word-r2l = word_r2l")
     expected = _by_brute_force(save_checkpoint("bert", tmp_path / "bert"))
     others = [f"{a} {b} {c}" for a in ("the", "a") for b in ("dog", "cat") for c in ("ran", "saw")]
     (tmp_path / "text.txt").write_text("\n".join([SENTENCE, *others]) + "\n", "utf-8")

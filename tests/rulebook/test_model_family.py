@@ -1,10 +1,10 @@
-"""A model family in one file: by its spec wherever models are, in plans, workers and on Dask."""
+"""A custom model family: in specs of commands, study plans and worker processes."""
 
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from installed import install
+from fake_packages import install
 from small_study import make_study, run_alone, tables
 
 from contstim import check_model, load_model
@@ -15,7 +15,7 @@ from contstim.models.registry import score_kind
 from contstim.pipeline.engine import SequentialExecutor
 from contstim.pipeline.study import read_study_plan, run_study
 
-MODULE = (Path(__file__).parents[1] / "own/word_lengths.py").read_text("utf-8")
+MODULE = (Path(__file__).parents[1] / "extensions/word_lengths.py").read_text("utf-8")
 
 
 def install_lengths(folder: Path, monkeypatch: pytest.MonkeyPatch, module: str = MODULE) -> None:

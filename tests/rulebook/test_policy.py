@@ -1,4 +1,4 @@
-"""A policy in one file: in a plan, registered, in a study, and in Python."""
+"""A custom policy: in a plan, in a registration, in a study, and in Python."""
 
 from dataclasses import replace
 
@@ -9,8 +9,8 @@ from contstim.adaptive import PolicyOptions, Pool, TrialScheduler
 from contstim.adaptive.preregistration import read_adaptive_plan
 
 
-def test_custom_policy(added, run):
-    added("two_best", "contstim.policies", "two-best = TWO_BEST")
+def test_custom_policy(add_extension, run):
+    add_extension("two_best", "contstim.policies", "two-best = TWO_BEST")
     rng = np.random.default_rng(0)
     names = [f"sentence number {k}" for k in range(100)]
     scores = pd.DataFrame(rng.normal(-40, 8, (100, 3)), names, list("abc"))

@@ -1,5 +1,4 @@
-"""A presentation in one file of Python and one of JavaScript: by ``experiment new``, which writes
-it into ``study.toml``, served, and back as a table of choices."""
+"""A custom presentation in Python and JavaScript: written, served and exported."""
 
 import json
 from pathlib import Path
@@ -24,8 +23,8 @@ TOKEN = "a token of the dashboard"
 
 
 @pytest.fixture
-def coins(added, run) -> Study:
-    added("coins", "contstim.presentations", "coins = Coins", files=("coins.js",))
+def coins(add_extension, run) -> Study:
+    add_extension("coins", "contstim.presentations", "coins = Coins", files=("coins.js",))
     make_trials().to_csv("trials.csv", index=False)
     words = ["--presentation", "coins", "--trials", "trials.csv", "--language", "de"]
     ended = run("experiment", "new", "study", *words)

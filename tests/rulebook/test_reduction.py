@@ -1,4 +1,4 @@
-"""A reduction in one file: in specs of the commands, of study plans and in Python."""
+"""A custom reduction: in specs of commands and study plans, and in Python."""
 
 import pandas as pd
 import pytest
@@ -14,9 +14,9 @@ SENTENCES = ["The dog ran.", "The old man saw a dog near the house.", "The dog s
 
 
 @pytest.fixture
-def root(added):
+def root(add_extension):
     """Install the reduction `root`."""
-    added("root_length", "contstim.reductions", "root = ROOT")
+    add_extension("root_length", "contstim.reductions", "root = ROOT")
 
 
 def test_custom_reduction_in_commands_and_study_plans(root, run, tmp_path):

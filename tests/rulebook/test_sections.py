@@ -1,4 +1,4 @@
-"""Each section of the rulebook names a test that adds such a thing, and each test has a section."""
+"""Each section of the rulebook names a test, and each test has a section."""
 
 import re
 from pathlib import Path

@@ -1,18 +1,16 @@
-"""A criterion for each selection and a constraint, by name on the command line and in study plans,
-and in Python.
-"""
+"""Custom criteria and a custom constraint: in commands, study plans and Python."""
 
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from installed import install
+from fake_packages import install
 from small_study import make_study
 
 from contstim import select_natural_pairs, select_set, select_triplets
 
-OWN = Path(__file__).parents[1] / "own"
+EXTENSIONS = Path(__file__).parents[1] / "extensions"
 
 
 @pytest.fixture
@@ -23,7 +21,7 @@ def criteria(tmp_path, monkeypatch):
         "contstim.set_criteria": "rank-difference = least_likely:RankDifference",
         "contstim.triplet_objectives": "apart = least_likely:APART",
     }
-    text = (OWN / "least_likely.py").read_text("utf-8")
+    text = (EXTENSIONS / "least_likely.py").read_text("utf-8")
     install(tmp_path / "site", monkeypatch, "least_likely", text, entries)
     monkeypatch.chdir(tmp_path)
 
@@ -82,8 +80,8 @@ def test_custom_criteria_in_a_study_plan(run, tmp_path):
     assert chosen["natural"].tolist() == best["natural"].tolist()
 
 
-def test_custom_constraint(added, run, scores):
-    added("at_least", "contstim.selection_constraints", "at-least = AtLeast")
+def test_custom_constraint(add_extension, run, scores):
+    add_extension("at_least", "contstim.selection_constraints", "at-least = AtLeast")
     scores.to_csv("scores.csv")
     wanted = pd.DataFrame({"sentence": scores.index, "rare": (np.arange(40) < 20).astype(int)})
     wanted.to_csv("features.csv", index=False)

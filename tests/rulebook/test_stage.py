@@ -1,11 +1,11 @@
-"""A stage in one file: its table of study plans, ``--stage``, and its own table."""
+"""A custom stage: its table of study plans, ``--stage``, and its table of results."""
 
 import pandas as pd
 from small_study import make_study
 
 
-def test_custom_stage(added, run, tmp_path):
-    added("extremes", "contstim.stages", "extremes = EXTREMES")
+def test_custom_stage(add_extension, run, tmp_path):
+    add_extension("extremes", "contstim.stages", "extremes = EXTREMES")
     file = make_study(tmp_path, starts=1)
     plan = file.read_text("utf-8")
     words = ["run", file, "--stage", "extremes", "--out", "out"]

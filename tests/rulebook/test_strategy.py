@@ -1,4 +1,4 @@
-"""A strategy in one file: by ``--strategy`` with its option, in study plans, and checked."""
+"""A custom strategy: with ``--strategy`` and its option, in study plans, and in its check."""
 
 import pandas as pd
 from small_study import make_study
@@ -7,8 +7,8 @@ from contstim import check_strategy
 from contstim.synthesis import parse_strategy
 
 
-def test_custom_strategy(added, run, tmp_path):
-    added("best_of_some", "contstim.strategies", "best-of-some = BestOfSome")
+def test_custom_strategy(add_extension, run, tmp_path):
+    add_extension("best_of_some", "contstim.strategies", "best-of-some = BestOfSome")
     assert len(check_strategy(parse_strategy("best-of-some", draws=5))) == 4
     file = make_study(tmp_path, starts=1)
     sentence = (tmp_path / "natural.txt").read_text("utf-8").splitlines()[0]

@@ -1,4 +1,4 @@
-"""Selection under constraints: the optimum by brute force, solvers against each other, refusals.
+"""Selection under constraints: brute force, agreement of solvers, and rejected inputs.
 
 Tests `contstim.selection.column_generation`, `contstim.selection.constraint_rows` and
 `contstim.selection.constraint_text`.

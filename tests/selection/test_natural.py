@@ -1,4 +1,4 @@
-"""Natural pairs: the optimum by brute force, constraints, invariance, refusals.
+"""Natural pairs: brute force, constraints, invariance, and rejected inputs.
 
 Tests `contstim.selection.assignment`.
 """

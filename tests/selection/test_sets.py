@@ -1,4 +1,4 @@
-"""Selection for a set of models: the optimum by brute force, the bound, promises, refusals.
+"""Selection for a set of models: brute force, bounds, and rejected inputs.
 
 Tests `contstim.selection.pair_constraints`, `contstim.selection.set_programme`,
 `contstim.selection.set_criteria` and `contstim.selection.set_candidates`.

@@ -1,4 +1,4 @@
-"""Numbers of tokens beside stimuli, and as what both sentences of a pair share."""
+"""Token counts of stimuli, and constraints on them."""
 
 from __future__ import annotations
 

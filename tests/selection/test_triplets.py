@@ -1,4 +1,4 @@
-"""Triplets: objectives by hand, the optimum by brute force, strata, reports, refusals.
+"""Triplets: objectives by hand, brute force, strata, reports, and rejected inputs.
 
 Tests `contstim.selection.triplet_objectives` and `contstim.selection.strata` as well.
 """
@@ -91,7 +91,7 @@ def test_worst_ranks_by_hand():
     assert worst_ranks(table[::-1], ties="row-order").tolist() == [2.0, 3.0, 1.0, 4.0]
 
 
-def worded(n, seed):
+def triplets_of_few_words(n, seed):
     """Triplets of three words a sentence, of few words, so that some come in many."""
     rng = np.random.default_rng(seed)
     table = triplets(n, seed)
@@ -101,7 +101,7 @@ def worded(n, seed):
     return table
 
 
-def uses(table):
+def count_uses(table):
     texts = [*table["synthetic_1"], *table["synthetic_2"]]
     return {word: sum(word in text.split() for text in texts) for word in "abcdefghij"}
 
@@ -109,7 +109,7 @@ def uses(table):
 @pytest.mark.parametrize("repeated", [0, 4])
 @pytest.mark.parametrize("seed", range(6))
 def test_word_limit_selection_equals_brute_force(seed, repeated):
-    table = worded(9, seed)
+    table = triplets_of_few_words(9, seed)
     # Another triplet of a natural sentence may leave a better choice than its best one.
     own = [column for column in table if column.startswith("natural")]
     table.loc[: repeated - 1, own] = table.loc[repeated : 2 * repeated - 1, own].to_numpy()
@@ -128,12 +128,12 @@ def test_word_limit_selection_equals_brute_force(seed, repeated):
             if table["natural"][rows].duplicated().any():
                 continue
             if all(np.bincount(c[rows], minlength=2).max() <= 2 for c in cells) and all(
-                n <= limits[word] for word, n in uses(table.iloc[rows]).items()
+                n <= limits[word] for word, n in count_uses(table.iloc[rows]).items()
             ):
                 best = max(best, (size, worth[rows].sum()))
     chosen = select_triplets(table, 4, strata=2, max_word_share=0.25)
     assert (len(chosen), chosen.attrs["objective"]) == (best[0], pytest.approx(best[1]))
-    assert all(n <= limits[word] for word, n in uses(chosen).items())
+    assert all(n <= limits[word] for word, n in count_uses(chosen).items())
     assert chosen.attrs["solver"] == SOLVER
 
 

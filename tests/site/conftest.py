@@ -1,4 +1,4 @@
-"""What the tests of the site share."""
+"""Fixtures of the tests of the documentation site."""
 
 from collections.abc import Callable
 from functools import cache

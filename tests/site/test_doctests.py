@@ -1,4 +1,4 @@
-"""The examples in docstrings give what they say."""
+"""The examples in docstrings produce their stated output."""
 
 import doctest
 from importlib import import_module

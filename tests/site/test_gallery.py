@@ -1,4 +1,4 @@
-"""Each example of the gallery runs as it stands and draws its picture."""
+"""The examples of the gallery run and draw a figure."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The site is whole: every page is listed, every public name has its page, commands can be read."""
+"""Pages of the site: tables of contents, public names, terms and commands."""
 
 import inspect
 import re
@@ -27,12 +27,12 @@ API = PAGES["api/index"]
 PACKAGES = ("contstim.adaptive", "contstim.evaluation", "contstim.selection")
 
 
-def _listed() -> list[str]:
+def _listed_names() -> list[str]:
     """Return the names that the page of the interface lists, from ``contstim`` on."""
     return re.findall(r"^   (\w[\w.]*)$", API, flags=re.MULTILINE)
 
 
-def _public() -> dict[str, object]:
+def _public_objects() -> dict[str, object]:
     """Return the public objects by their names."""
     found = {name: getattr(contstim, name) for name in contstim.__all__ if name != "__version__"}
     for package in PACKAGES:
@@ -51,14 +51,14 @@ def _object(name: str) -> object:
     return getattr(item, last) if hasattr(item, last) else import_module(f"contstim.{name}")
 
 
-def _documented() -> list[object]:
+def _documented_objects() -> list[object]:
     """Return what the listed names are; a module's page has all that it passes on."""
-    found = [_object(name) for name in _listed()]
+    found = [_object(name) for name in _listed_names()]
     modules = [item for item in found if isinstance(item, ModuleType)]
-    return found + [item for module in modules for item in _passed_on(module)]
+    return found + [item for module in modules for item in _exported_objects(module)]
 
 
-def _passed_on(module: ModuleType) -> list[object]:
+def _exported_objects(module: ModuleType) -> list[object]:
     if hasattr(module, "__all__"):
         return [getattr(module, name) for name in module.__all__]
     items = {n: item for n, item in vars(module).items() if not n.startswith("_")}
@@ -81,15 +81,15 @@ def test_toctrees_list_every_page() -> None:
 
 
 def test_api_index_lists_every_public_name() -> None:
-    listed = _listed()
+    listed = _listed_names()
     assert len(set(listed)) == len(listed)
-    objects = _documented()
-    missing = [n for n, item in _public().items() if not any(item is o for o in objects)]
+    objects = _documented_objects()
+    missing = [n for n, item in _public_objects().items() if not any(item is o for o in objects)]
     assert not missing, f"add {missing} to docs/api/index.md"
 
 
 def test_listed_names_have_docstrings() -> None:
-    for item in _documented():
+    for item in _documented_objects():
         if callable(item):
             text, name = item.__doc__ or "", item.__name__
             # A dataclass without a docstring has its signature for one.
@@ -139,7 +139,7 @@ WITHOUT_EXAMPLE = set(Path(__file__).with_name("without_example.txt").read_text(
 def test_public_docstrings_have_examples() -> None:
     without = {
         item.__qualname__
-        for item in _documented()
+        for item in _documented_objects()
         if callable(item)
         and "\nExamples\n" not in inspect.cleandoc(item.__doc__ or "")
         # Of errors, the root has one for all.

@@ -1,4 +1,4 @@
-"""Before a release all that states a version states the same one, and the paper's sources agree."""
+"""Consistency of the stated versions and of the references of the paper."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The code of every page of the site that is run in the build runs here too, in its order."""
+"""The code cells of the pages run in their order."""
 
 import io
 import re

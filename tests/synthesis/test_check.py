@@ -1,4 +1,4 @@
-"""One contract for every strategy, and strategies that break it."""
+"""`check_strategy` accepts all strategies and finds planted faults."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

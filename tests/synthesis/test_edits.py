@@ -1,4 +1,4 @@
-"""Limits on what may change, checked by trying all sentences of a few words.
+"""Limits on edits, compared with all sentences of a small vocabulary.
 
 Tests `contstim.synthesis.edits` and `contstim.synthesis.required_edits`.
 """

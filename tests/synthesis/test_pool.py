@@ -29,7 +29,7 @@ def _pool(seed: int, n: int) -> SentencePool:
     return SentencePool(tuple(sentences), scores, {"a": 0.1, "b": 0.0, "f": 0.0})
 
 
-def _places(*bounds: MinScore) -> list[Target]:
+def _targets(*bounds: MinScore) -> list[Target]:
     both = (
         ProblemDefinition(("b",), ("a",), bounds=bounds),
         ProblemDefinition(("a",), ("b",), bounds=bounds),
@@ -52,7 +52,7 @@ def _gain(pool: SentencePool, place: Target, text: str) -> float | None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_assignment_equals_brute_force(seed: int) -> None:
-    pool, places = _pool(seed, 7), _places(MinScore("f", -22.0))
+    pool, places = _pool(seed, 7), _targets(MinScore("f", -22.0))
     best: tuple[int, float] = (0, 0.0)
     for chosen in itertools.product([None, *pool.sentences], repeat=len(places)):
         used = [text for text in chosen if text is not None]
@@ -72,7 +72,7 @@ def test_assignment_equals_brute_force(seed: int) -> None:
 def test_assignment_limits_shared_first_and_last_words() -> None:
     pool = _pool(1, 60)
     for most in (1, 2):
-        given = [text for text in assign_sentences(pool, _places(), most) if text is not None]
+        given = [text for text in assign_sentences(pool, _targets(), most) if text is not None]
         for part in (slice(0, 3), slice(-3, None)):
             kinds = [tuple(text.rstrip(".").split()[part]) for text in given]
             assert max(map(kinds.count, kinds)) <= most
@@ -87,7 +87,7 @@ def test_limited_assignment_fills_the_maximum_of_targets(seed: int) -> None:
         model: {text: float(rng.normal(-20, 4)) for text in [*written, *NATURAL]}
         for model in ("a", "b")
     }
-    pool, places = SentencePool(tuple(written), scores, dict.fromkeys("ab", 0.0)), _places()
+    pool, places = SentencePool(tuple(written), scores, dict.fromkeys("ab", 0.0)), _targets()
     gains = [{t: g for t in written if (g := _gain(pool, p, t)) is not None} for p in places]
     best = (0, 0.0)
     for chosen in itertools.product(*([None, *own] for own in gains)):
@@ -144,7 +144,7 @@ def test_limit_on_sentences_with_the_same_word() -> None:
 
 
 def test_results_contain_the_scores_of_the_pool() -> None:
-    pool, places = _pool(2, 30), _places()
+    pool, places = _pool(2, 30), _targets()
     given = assign_sentences(pool, places)
     made = synthesize_from_pool(pool, places, seed=5)
     for place, text, synthesis in zip(places, given, made, strict=True):
@@ -160,7 +160,7 @@ def test_results_contain_the_scores_of_the_pool() -> None:
 
 def test_explain_shortfall_counts_satisfied_constraints() -> None:
     bound = MinScore("f", -20.0)
-    pool, places = _pool(3, 40), _places(bound)
+    pool, places = _pool(3, 40), _targets(bound)
     counts = explain_shortfall(pool, places)
     keeps = [pool.scores["f"][t] >= -20.0 for t in pool.sentences]
     assert counts[str(bound)] == sum(keeps)
@@ -171,7 +171,7 @@ def test_explain_shortfall_counts_satisfied_constraints() -> None:
 @pytest.mark.parametrize("factor", [1, 2, 5])
 def test_forecast_equals_a_larger_assignment(factor: int) -> None:
     """A pool in which each sentence occurs several times; each target has a usable sentence."""
-    pool, targets = _pool(2, 5), _places()
+    pool, targets = _pool(2, 5), _targets()
     copies = {f"{text[:-1]} {k}.": text for text in pool.sentences for k in range(factor)}
     scores = {
         model: {**by_sentence, **{copy: by_sentence[text] for copy, text in copies.items()}}

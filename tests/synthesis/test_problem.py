@@ -1,4 +1,4 @@
-"""Problems over sets of models, each checked by trying all sentences of a few words."""
+"""Problems over sets of models, compared with all sentences of a small vocabulary."""
 
 import itertools
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ def _contrasts() -> dict[str, tuple[Sequence[RandomBigramModel], Sequence[Random
     }
 
 
-def _brute(
+def _brute_force(
     reject: Sequence[RandomBigramModel],
     accept: Sequence[RandomBigramModel],
     start: str,
@@ -89,7 +89,7 @@ def test_losses_equal_brute_force(name: str, bounds: str, strategy: str) -> None
         bound_models=tuple(m for m in others if m.name not in [r.name for r in (*reject, *accept)]),
     )
     for start in STARTS:
-        all_ = _brute(reject, accept, start, scales, 1.0, BOUNDS[bounds])
+        all_ = _brute_force(reject, accept, start, scales, 1.0, BOUNDS[bounds])
         if start not in all_:
             with pytest.raises(InfeasibleError, match="violates table:9"):
                 synthesize(start, problem=problem, vocabulary=FREE, strategy=strategy)
@@ -251,7 +251,7 @@ def test_edits_are_satisfied_for_sets_of_models() -> None:
     one, two, three = _models(3)
     problem = Problem((one,), (two, three), 5.0, edits=Edits(max_changes=1))
     found = synthesize(STARTS[0], problem=problem, vocabulary=FREE, strategy="edit?candidates=all")
-    all_ = _brute([one], [two, three], STARTS[0], (1.0,), 5.0, ())
+    all_ = _brute_force([one], [two, three], STARTS[0], (1.0,), 5.0, ())
     near = [
         loss
         for text, loss in all_.items()
@@ -260,7 +260,7 @@ def test_edits_are_satisfied_for_sets_of_models() -> None:
     assert found.loss == pytest.approx(min(near))
 
 
-class _Asked(RandomBigramModel):
+class _RecordingModel(RandomBigramModel):
     """A model that records which candidates it was asked for."""
 
     def __init__(self, seed: int) -> None:
@@ -277,7 +277,7 @@ class _Asked(RandomBigramModel):
 @pytest.mark.parametrize("strategy", ["edit?candidates=all", "edit"])
 def test_expensive_models_score_only_remaining_candidates(strategy: str) -> None:
     reject, accept = (RandomBigramModel(SIX, seed, exact="all") for seed in (0, 1))
-    third = _Asked(2)
+    third = _RecordingModel(2)
     bound = MinScore(third.name, -1.0, natural=True)
     problem = Problem((reject,), (accept,), bounds=(bound,), bound_models=(third,))
     results: dict[str, SynthesisResult] = {}

@@ -1,4 +1,4 @@
-"""Strategies on candidates written out by hand, without models.
+"""Strategies on candidates with given scores, without models.
 
 Tests `contstim.synthesis.edit`, `contstim.synthesis.word_search` and
 `contstim.synthesis.surrogate`.
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from planted import PlantedCandidates, exact, on_demand
+from planted_candidates import PlantedCandidates, exact, on_demand
 
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError, UnknownNameError
@@ -25,7 +25,7 @@ REJECT = np.array([-10.0, -30.0, -20.0, -50.0, -40.0])
 ACCEPT = np.array([-5.0, -5.0, -5.0, -90.0, -5.0])
 
 
-def _five(known: tuple[bool, bool], **more: Any) -> PlantedCandidates:
+def _five_candidates(known: tuple[bool, bool], **more: Any) -> PlantedCandidates:
     def table(values: FloatArray, is_exact: bool) -> ReplacementScores:
         upper = values if is_exact else values + 4.0
         estimates = values if is_exact else values + 1.0
@@ -34,7 +34,7 @@ def _five(known: tuple[bool, bool], **more: Any) -> PlantedCandidates:
     return PlantedCandidates(table(REJECT, known[0]), table(ACCEPT, known[1]), **more)
 
 
-def _nothing_brought_yet() -> SearchState:
+def _state_without_improvement() -> SearchState:
     """Scores have brought next to nothing so far, so that everything is worth its cost."""
     return SearchState(n_scores=1.0)
 
@@ -45,7 +45,7 @@ ALL = [Edit("all"), Edit(5)]
 
 @pytest.mark.parametrize("known", KNOWN)
 def test_exhaustive_proposes_the_best_feasible_candidate(known: tuple[bool, bool]) -> None:
-    planted = _five(known)
+    planted = _five_candidates(known)
     planted.search(Edit("all").search_word)
     assert planted.proposed == [4]  # candidate 3 is lower but not accepted
 
@@ -55,7 +55,7 @@ def test_exhaustive_proposes_the_best_feasible_candidate(known: tuple[bool, bool
 def test_rejected_proposal_is_followed_by_the_next_best(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
-    planted = _five(known, is_valid=lambda i: i == 2)
+    planted = _five_candidates(known, is_valid=lambda i: i == 2)
     planted.search(strategy.search_word)
     assert planted.proposed == [4, 1, 2]
 
@@ -65,7 +65,7 @@ def test_rejected_proposal_is_followed_by_the_next_best(
 def test_candidates_without_improvement_are_not_proposed(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
-    planted = _five(known, is_allowed=np.array([True, False, False, True, False]))
+    planted = _five_candidates(known, is_allowed=np.array([True, False, False, True, False]))
     planted.search(strategy.search_word)
     assert planted.proposed == []
 
@@ -75,7 +75,7 @@ def test_candidates_without_improvement_are_not_proposed(
 def test_candidates_excluded_by_bounds_are_not_scored(
     strategy: Strategy, known: tuple[bool, bool]
 ) -> None:
-    planted = _five(known, is_valid=lambda i: False)
+    planted = _five_candidates(known, is_valid=lambda i: False)
     planted.search(strategy.search_word)
     scored = planted.scored
     assert 3 not in scored["accept"] + scored["reject"]
@@ -98,7 +98,7 @@ def test_candidates_near_a_bound_are_verified() -> None:
 
 @pytest.mark.parametrize("budget", [1, 2, 3])
 def test_edit_scores_the_most_promising_candidates(budget: int) -> None:
-    planted = _five((False, True), is_valid=lambda i: False)
+    planted = _five_candidates((False, True), is_valid=lambda i: False)
     planted.search(Edit(budget).search_word)
     assert planted.scored["reject"] == [4, 1, 2][:budget]
     assert planted.proposed == [4, 1, 2][:budget]
@@ -121,15 +121,18 @@ def test_edit_omits_candidates_beyond_its_inputs(inputs: int, first: int, comple
 
 def test_edit_ends_the_search_when_inputs_are_spent() -> None:
     # A score by each model of one input, and a verification by both.
-    planted = _five((False, False), counter=ScoreCounter(cost=96.0))
+    planted = _five_candidates((False, False), counter=ScoreCounter(cost=96.0))
     planted.search(Edit(8, inputs=100).search_word)
     assert planted.scored["accept"]
-    planted, state = _five((False, False), counter=ScoreCounter(cost=96.5)), SearchState()
+    planted, state = (
+        _five_candidates((False, False), counter=ScoreCounter(cost=96.5)),
+        SearchState(),
+    )
     planted.search(lambda candidates: Edit(8, inputs=100).search_word(candidates, state))
     assert (planted.proposed, planted.batches) == ([], [])
     assert not state.is_complete
     # Without a budget of candidates the inputs are no limit.
-    planted = _five((False, False), counter=ScoreCounter(cost=1e9))
+    planted = _five_candidates((False, False), counter=ScoreCounter(cost=1e9))
     planted.search(Edit("all", inputs=100).search_word)
     assert planted.proposed == [4]
 
@@ -141,7 +144,7 @@ def test_edit_reserves_inputs_for_verification(inputs: int, inexpensive: int) ->
     cost = np.array([100.0, *[1.0] * 39])
     reject = on_demand([-41.0, *[-40.0] * 39], estimate=estimate, cost=cost)
     planted = PlantedCandidates(reject, exact([-5.0] * 40), current_reject=-20.0, decrease=1e-12)
-    state = _nothing_brought_yet()
+    state = _state_without_improvement()
     planted.search(lambda c: Edit(64, first=64, inputs=inputs).search_word(c, state))
     assert planted.counter.cost <= inputs
     assert len(planted.scored["reject"]) == inexpensive + (inputs >= 200)
@@ -155,7 +158,7 @@ def test_sufficient_inputs_give_a_complete_search(inputs: int, n: int, complete:
     values = -40.0 - np.arange(10.0)
     reject = on_demand(values, estimate=np.linspace(-50.0, -49.0, 10), cost=1.0)
     planted = PlantedCandidates(reject, exact([-5.0] * 10), current_reject=-20.0, decrease=1e-12)
-    state = _nothing_brought_yet()
+    state = _state_without_improvement()
     planted.search(lambda c: Edit(64, first=64, inputs=inputs).search_word(c, state))
     assert planted.proposed == [n - 1]
     assert sorted(planted.scored["reject"]) == list(range(n))

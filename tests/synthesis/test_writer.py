@@ -1,4 +1,4 @@
-"""What is written keeps to its form, and is drawn as the formula says.
+"""Form, probabilities and guidance of sampled sentences.
 
 Tests `contstim.synthesis.writer` and `contstim.synthesis.drafts`.
 """

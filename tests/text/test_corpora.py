@@ -1,3 +1,5 @@
+"""Sentences of corpora in files and in NLTK."""
+
 import io
 
 import nltk

@@ -1,4 +1,4 @@
-"""The limit on how often a word may come, against a plain count, and the figures of a set."""
+"""The limit on the share of a word, compared with counts, and measures of diversity."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""How words of a language are cut, written and compared.
+"""Segmentation, joining and comparison of words by language.
 
 Tests `contstim.text.language`.
 """

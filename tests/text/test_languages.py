@@ -1,4 +1,4 @@
-"""The languages that contstim knows, and which of them a text is of.
+"""The bundled languages, and detection of the language of a text.
 
 Tests `contstim.text.languages`.
 """

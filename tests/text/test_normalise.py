@@ -1,4 +1,4 @@
-"""The canonical form of sentences and labels, and the join of sentences between tables."""
+"""The canonical form of sentences and labels, and the matching of sentences."""
 
 from __future__ import annotations
 

@@ -1,3 +1,5 @@
+"""The bundled pool of natural sentences."""
+
 from collections import Counter
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Sentences as words and the marks around them.
+"""Sentences as words with punctuation.
 
 Tests `contstim.text`.
 """

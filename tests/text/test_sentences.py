@@ -1,3 +1,5 @@
+"""Reading, filtering and sampling of sentences."""
+
 import gzip
 import io
 

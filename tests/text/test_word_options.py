@@ -1,4 +1,4 @@
-"""Which words may be used: the bundled ones, options for any vocabulary, listed words."""
+"""The bundled words, options that filter a vocabulary, and word lists."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files of CoLA and Matthews' correlation by its formula."""
+"""Files of CoLA, and the Matthews correlation."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Distillation: training sentences, reproducibility and bad input."""
+"""Distillation: training sentences, reproducibility and rejected inputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from labelled import WORDS, sentences
+from labelled_sentences import WORDS, sentences
 from tiny_transformers import SENTENCES, save_checkpoint
 
 from contstim import load_model

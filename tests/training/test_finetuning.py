@@ -1,4 +1,4 @@
-"""Fine-tuning of classifiers: restarts, interruptions and bad input.
+"""Fine-tuning of classifiers: restarts, interruptions and rejected inputs.
 
 Tests `contstim.training.finetuning`, `contstim.training.fitting` and `contstim.training.options`.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from labelled import write_cola
+from labelled_sentences import write_cola
 
 from contstim import load_model
 from contstim.errors import InfeasibleError, InputError, ModelFileError, SpecError

@@ -1,4 +1,4 @@
-"""Kneser-Ney estimates against a brute-force implementation and KenLM's lmplz.
+"""Kneser-Ney estimates against brute force and the lmplz of KenLM.
 
 Tests `contstim.training.ngram`.
 """
@@ -108,7 +108,7 @@ def histories(table: NgramTable) -> list[tuple[str, ...]]:
     return found
 
 
-def trained(tmp_path: Path, lines: list[str], **options) -> NgramTable:
+def train_table(tmp_path: Path, lines: list[str], **options) -> NgramTable:
     out = tmp_path / "model.arpa"
     train_ngram(write(tmp_path / "text.txt", lines), out, **options)
     table = read_arpa(out)
@@ -140,7 +140,7 @@ def check_against(expected: BruteForce, table: NgramTable, n: int, seed: int = 0
 def test_probabilities_equal_brute_force(tmp_path: Path, order: int) -> None:
     lines = sentences(400, n_words=300, seed=order)
     words = {w for line in lines for w in line.split()} | {END, UNKNOWN}
-    table = trained(tmp_path, lines, order=order)
+    table = train_table(tmp_path, lines, order=order)
     check_against(BruteForce(lines, order, words), table, 24)
 
 
@@ -151,12 +151,12 @@ def test_unknown_class_has_the_counts_of_excluded_words(tmp_path: Path, order: i
     kept = {w for w, n in counts.items() if n >= 4}
     mapped = [" ".join(w if w in kept else UNKNOWN for w in line.split()) for line in lines]
     expected = BruteForce(mapped, order, kept | {END, UNKNOWN}, FALLBACK)
-    by_count = trained(
+    by_count = train_table(
         tmp_path, lines, order=order, vocabulary=NgramVocabulary(min_count=4), fallback=FALLBACK
     )
     check_against(expected, by_count, 20)
     listed = NgramVocabulary((*sorted(kept), "never-seen"))
-    table = trained(tmp_path, lines, order=order, vocabulary=listed, fallback=FALLBACK)
+    table = train_table(tmp_path, lines, order=order, vocabulary=listed, fallback=FALLBACK)
     check_against(
         BruteForce(mapped, order, {*kept, END, UNKNOWN, "never-seen"}, FALLBACK), table, 20
     )
@@ -164,7 +164,7 @@ def test_unknown_class_has_the_counts_of_excluded_words(tmp_path: Path, order: i
 
 def test_closed_vocabulary_has_no_unknown_class(tmp_path: Path) -> None:
     lines = sentences()
-    table = trained(
+    table = train_table(
         tmp_path, lines, order=3, vocabulary=NgramVocabulary(closed=True), fallback=FALLBACK
     )
     words = {w for line in lines for w in line.split()} | {END}
@@ -172,7 +172,7 @@ def test_closed_vocabulary_has_no_unknown_class(tmp_path: Path) -> None:
     check_against(BruteForce(lines, 3, words, FALLBACK), table, 20)
 
 
-def sums(table: NgramTable) -> np.ndarray:
+def context_sums(table: NgramTable) -> np.ndarray:
     """The mass over all words after every history a sentence of the toy language can have."""
     names = [w for w in table.words if w not in (START, END)]
     histories: list[tuple[str, ...]] = [()]
@@ -196,9 +196,9 @@ def sums(table: NgramTable) -> np.ndarray:
     ids=str,
 )
 def test_probabilities_sum_to_one_in_every_context(tmp_path: Path, options: dict) -> None:
-    whole = trained(tmp_path, sentences(), order=3, fallback=FALLBACK)
-    table = trained(tmp_path, sentences(), order=3, fallback=FALLBACK, **options)
-    np.testing.assert_allclose(sums(table), 1, atol=1e-6)
+    whole = train_table(tmp_path, sentences(), order=3, fallback=FALLBACK)
+    table = train_table(tmp_path, sentences(), order=3, fallback=FALLBACK, **options)
+    np.testing.assert_allclose(context_sums(table), 1, atol=1e-6)
     if options:
         assert sum(len(x.keys) for x in table.levels) < sum(len(x.keys) for x in whole.levels)
 
@@ -206,7 +206,7 @@ def test_probabilities_sum_to_one_in_every_context(tmp_path: Path, options: dict
 def test_probabilities_equal_lmplz(tmp_path: Path) -> None:
     # Numbers from KenLM's lmplz (sources of the package kenlm 0.3.0):
     # lmplz -o 3 --discount_fallback 0.5 1 1.5 --text LMPLZ_TEXT
-    table = trained(tmp_path, LMPLZ_TEXT, order=3, fallback=(0.5, 1, 1.5))
+    table = train_table(tmp_path, LMPLZ_TEXT, order=3, fallback=(0.5, 1, 1.5))
     rows = [line.split("\t") for line in LMPLZ_OUTPUT.strip().splitlines()]
     assert sum(len(level.keys) for level in table.levels) == len(rows)
     size = len(table.words)

@@ -1,4 +1,4 @@
-"""Files of recurrent networks: every storage type round-trips, every damaged file is refused.
+"""Files of recurrent networks: storage types, and errors for damaged files.
 
 Tests `contstim.models.recurrent`.
 """

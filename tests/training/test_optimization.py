@@ -1,3 +1,5 @@
+"""Learning rates, gradient steps and the best checkpoint."""
+
 from __future__ import annotations
 
 import math

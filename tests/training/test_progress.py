@@ -1,4 +1,4 @@
-"""Progress of a training on a terminal and elsewhere."""
+"""Progress of training with and without a terminal."""
 
 import io
 import sys

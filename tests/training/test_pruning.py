@@ -22,7 +22,7 @@ def bigram_model(tmp_path: Path) -> tuple[NgramTable, np.ndarray]:
     return table, after / after.sum()
 
 
-def without(table: NgramTable, gone: int) -> NgramTable:
+def remove_bigram(table: NgramTable, gone: int) -> NgramTable:
     """The model less one bigram, its context's back-off weight set so that the sum stays 1."""
     size = len(table.words)
     unigrams, bigrams = table.levels
@@ -48,7 +48,7 @@ def test_pruning_removes_ngrams_below_the_threshold(tmp_path: Path) -> None:
     losses = []
     for i, key in enumerate(table.levels[1].keys.tolist()):
         history = (table.words[key // size],)
-        smaller = without(table, i)
+        smaller = remove_bigram(table, i)
         terms = [
             (table_prob(table, w, history), table_prob(smaller, w, history)) for w in predicted
         ]

@@ -1,4 +1,4 @@
-"""Training of recurrent networks: softmax, gradients, resumption, and bad input.
+"""Training of recurrent networks: softmax, gradients, resumption, and rejected inputs.
 
 Tests `contstim.training.recurrent` and `contstim.training.softmax`.
 """

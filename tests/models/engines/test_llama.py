@@ -1,4 +1,4 @@
-"""Models in GGUF files give the scores that transformers computes of the same file.
+"""Models in GGUF files, compared with transformers.
 
 Tests `contstim.models.engines.llama`.
 """

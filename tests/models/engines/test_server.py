@@ -1,4 +1,4 @@
-"""A served model scores as the model does, and no lie of its server becomes a score.
+"""Models behind a server: equal scores, and errors for malformed responses.
 
 Tests `contstim.models.engines` and `contstim.models.engines.server`.
 """
@@ -146,7 +146,7 @@ def _empty_tokens(listing: dict[str, Any]) -> None:
 
 
 #: What a server may answer, and words of the message.
-LIES: dict[str, tuple[Callable[[Any], Any], str]] = {
+MALFORMED_RESPONSES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "zeros": (_values(_zeros, tops=False), "the log-probability 0; it does not compute them"),
     "zeros beside the best": (_values(_zeros), "its values cannot be used"),
     "-Infinity": (_values(_set(float("-inf"))), "does not answer with log-probabilities"),
@@ -179,13 +179,13 @@ LIES: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("name", MALFORMED_RESPONSES)
 @pytest.mark.parametrize("later", [False, True])
 def test_malformed_server_responses_raise_errors(
-    fake: Fake, monkeypatch: pytest.MonkeyPatch, lie: str, later: bool
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, name: str, later: bool
 ) -> None:
     monkeypatch.setattr(server, "_MAX_BYTES", 2**20)
-    fault, words = LIES[lie]
+    fault, words = MALFORMED_RESPONSES[name]
     if later:  # after right answers
         model = load_model(fake.spec)
         model.score(TEXTS)

@@ -1,4 +1,4 @@
-"""Causal models against the chain rule, and corrected words that sum to one."""
+"""Causal models against the chain rule, and normalisation of corrected words."""
 
 from __future__ import annotations
 

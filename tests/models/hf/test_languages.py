@@ -33,7 +33,7 @@ def unspaced(monkeypatch: pytest.MonkeyPatch) -> Language:
     return language
 
 
-def save(folder: Path, core: tokenizers.Tokenizer) -> str:
+def save_tiny_checkpoint(folder: Path, core: tokenizers.Tokenizer) -> str:
     """Write a tiny checkpoint with a tokenizer of its own; return its spec."""
     special = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=core, **special)
@@ -44,7 +44,7 @@ def save(folder: Path, core: tokenizers.Tokenizer) -> str:
     return f"hf:{folder}"
 
 
-def by_characters(folder: Path) -> str:
+def make_character_model(folder: Path) -> str:
     """Make a model whose every token is a character."""
     letters = sorted({c for text in TEXT for c in text} | {c for word in WORDS for c in word})
     vocabulary = ["<s>", "</s>", "<unk>", "<pad>", *letters]
@@ -52,21 +52,21 @@ def by_characters(folder: Path) -> str:
         tokenizers.models.WordLevel({t: i for i, t in enumerate(vocabulary)}, unk_token="<unk>")
     )
     core.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex("."), behavior="isolated")
-    return save(folder, core)
+    return save_tiny_checkpoint(folder, core)
 
 
-def merged(folder: Path) -> str:
+def make_merged_token_model(folder: Path) -> str:
     """Make a model with a token that holds two words."""
     core = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
     trainer = tokenizers.trainers.BpeTrainer(
         special_tokens=["<s>", "</s>", "<unk>", "<pad>"], min_frequency=1, vocab_size=80
     )
     core.train_from_iterator(TEXT * 20, trainer)
-    return save(folder, core)
+    return save_tiny_checkpoint(folder, core)
 
 
 def test_tokens_are_assigned_to_words_without_spaces(unspaced: Language, tmp_path: Path) -> None:
-    spec = by_characters(tmp_path / "c")
+    spec = make_character_model(tmp_path / "c")
     model = load_model(f"{spec}?language=xx")
     check_sentence_language(model, unspaced, TEXT)
     plain = load_model(spec)
@@ -87,9 +87,9 @@ def test_tokens_are_assigned_to_words_without_spaces(unspaced: Language, tmp_pat
 def test_tokens_spanning_two_words_are_rejected(
     unspaced: Language, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reduction: str
 ) -> None:
-    spec = merged(tmp_path / "m")
+    spec = make_merged_token_model(tmp_path / "m")
     model = load_model(f"{spec}?language=xx{reduction}")
-    good = load_model(f"{by_characters(tmp_path / 'c')}?language=xx")
+    good = load_model(f"{make_character_model(tmp_path / 'c')}?language=xx")
     asked: list[object] = []
     monkeypatch.setattr(type(good), "score", lambda self, texts: asked.append(texts))
     words = Vocabulary.from_words(WORDS, rules=WordRules(language=unspaced))
@@ -103,7 +103,7 @@ def test_tokens_spanning_two_words_are_rejected(
 def test_replacements_equal_sentence_scores_without_spaces(
     unspaced: Language, tmp_path: Path
 ) -> None:
-    spec = by_characters(tmp_path / "c")
+    spec = make_character_model(tmp_path / "c")
     model = load_model(f"{spec}?language=xx")
     words = Vocabulary.from_words(WORDS, rules=WordRules(language=unspaced))
     proposal = SharedVocabulary(words, (model,))

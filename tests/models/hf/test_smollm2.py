@@ -1,4 +1,4 @@
-"""Conversion of ``contstim:smollm2`` from a tiny package and from the real one.
+"""Conversion of ``contstim:smollm2`` from a tiny package and from the installed one.
 
 Tests `contstim.models.hf.smollm2`.
 """

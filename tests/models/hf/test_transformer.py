@@ -1,4 +1,4 @@
-"""Transformers with reductions, and in a search."""
+"""Transformers with reductions, and in a synthesis."""
 
 from __future__ import annotations
 

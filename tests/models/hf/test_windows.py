@@ -81,7 +81,7 @@ BEGINNING = "The old man's dogs saw a cat, don't bark and then"
 LONG = [f"{BEGINNING} {end}" for end in ("ran.", "ran fast!", "a woman barked.", "the cat saw.")]
 
 
-def made(name: str, folder: Path) -> Path:
+def make_checkpoint(name: str, folder: Path) -> Path:
     """Make a tiny checkpoint of an architecture of transformers with a tokenizer of bytes."""
     tokenizer = save_tokenizer("gpt2", folder)
     architecture = name.partition(" ")[0]
@@ -91,7 +91,7 @@ def made(name: str, folder: Path) -> Path:
     return folder
 
 
-def plain(folder: Path, sentences: list[str]) -> FloatArray:
+def score_by_transformers(folder: Path, sentences: list[str]) -> FloatArray:
     """Return scores by transformers, each sentence by itself."""
     network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -108,7 +108,7 @@ def plain(folder: Path, sentences: list[str]) -> FloatArray:
 @pytest.fixture(scope="module", params=NETWORKS)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     name: str = request.param
-    return made(name, tmp_path_factory.mktemp(name))
+    return make_checkpoint(name, tmp_path_factory.mktemp(name))
 
 
 def test_sentences_with_shared_prefixes_score_as_alone(folder: Path) -> None:
@@ -116,7 +116,9 @@ def test_sentences_with_shared_prefixes_score_as_alone(folder: Path) -> None:
     lengths = [len(encoded.ids) for encoded in model.encode(LONG)]
     assert min(lengths) > WINDOW
     for sentences in (SHORT, LONG, LONG[:2] + SHORT):
-        np.testing.assert_allclose(model.score(sentences), plain(folder, sentences), atol=1e-4)
+        np.testing.assert_allclose(
+            model.score(sentences), score_by_transformers(folder, sentences), atol=1e-4
+        )
 
 
 def test_sentences_after_a_prompt_score_as_alone(folder: Path, tmp_path: Path) -> None:
@@ -151,7 +153,7 @@ def test_prefixes_beyond_a_window_score_as_sentences(folder: Path) -> None:
     total += float(prefixes.end_log_probs(".")[0])
     sentence = " ".join(words) + "."
     assert len(model.encode([sentence])[0].ids) > WINDOW
-    assert total == pytest.approx(plain(folder, [sentence])[0], abs=1e-3)
+    assert total == pytest.approx(score_by_transformers(folder, [sentence])[0], abs=1e-3)
 
 
 def test_candidates_score_as_sentences(folder: Path) -> None:
@@ -160,13 +162,15 @@ def test_candidates_score_as_sentences(folder: Path) -> None:
     for text, position in ((SHORT[0], 1), (LONG[0], 2), (LONG[0], 9), (LONG[0], 10)):
         sentence = Sentence.parse(text)
         found = model.score_replacements(sentence, position, words)
-        expected = plain(folder, [str(sentence.replace(position, w)) for w in words.words])
+        expected = score_by_transformers(
+            folder, [str(sentence.replace(position, w)) for w in words.words]
+        )
         np.testing.assert_allclose(found.score(np.arange(len(words))), expected, atol=1e-4)
         assert (found.upper_bounds > expected - 1e-4).all()
 
 
 def test_sequences_within_a_window_are_shared(tmp_path: Path) -> None:
-    model = load_model(f"hf:{made('mistral', tmp_path)}")
+    model = load_model(f"hf:{make_checkpoint('mistral', tmp_path)}")
     assert model.tree_log_probs(model.encode(SHORT)) is not None
     assert model.tree_log_probs(model.encode(LONG)) is None
     sentence = Sentence.parse(LONG[0])
@@ -177,7 +181,7 @@ def test_sequences_within_a_window_are_shared(tmp_path: Path) -> None:
 
 def test_errors_with_large_tree_caches_are_noticed(tmp_path: Path) -> None:
     """The network computes other logits if more than 500 tokens are cached."""
-    network = load_model(f"hf:{made('mistral', tmp_path)}").network
+    network = load_model(f"hf:{make_checkpoint('mistral', tmp_path)}").network
     assert supports_tree_cache(network, 12, ())
     logits = network.logits
 
@@ -194,7 +198,7 @@ def test_errors_with_large_tree_caches_are_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_windows_are_noticed_in_16_bits(tmp_path: Path, dtype: str) -> None:
-    model = load_model(f"hf:{made('mistral', tmp_path)}?dtype={dtype}")
+    model = load_model(f"hf:{make_checkpoint('mistral', tmp_path)}?dtype={dtype}")
     assert model.tree_log_probs(model.encode(SHORT)) is not None
     assert model.tree_log_probs(model.encode(LONG)) is None
     assert supports_cache(model.network, 32, None, model.prefix)

@@ -1,4 +1,4 @@
-"""ARPA files written, read back, and refused."""
+"""Reading and writing of ARPA files, and errors for damaged ones."""
 
 import gzip
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""KenLM binaries, which can be asked but not listed."""
+"""KenLM binaries, which score sentences but do not list their n-grams."""
 
 import base64
 import zlib

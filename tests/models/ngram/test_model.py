@@ -1,4 +1,4 @@
-"""Scores of n-gram models against their definition, and what the models refuse.
+"""Scores of n-gram models against their definition, and rejected inputs.
 
 Tests `contstim.models.ngram` and `contstim.models.word_tokenizer`.
 """

@@ -1,4 +1,4 @@
-"""Small texts and random models that the tests of n-gram models share."""
+"""Small texts and random models for tests of n-gram models."""
 
 from pathlib import Path
 

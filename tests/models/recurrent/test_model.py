@@ -1,4 +1,4 @@
-"""The recurrent sentence model against plain numpy, brute force and itself by other routes."""
+"""The recurrent sentence model against NumPy and brute force."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Acceptability classifiers: restarts, votes, scores and refused uses.
+"""Acceptability classifiers: restarts, votes, scores and rejected uses.
 
 Tests `contstim.training.encoders` and `contstim.training.encoders.network`.
 """

@@ -1,4 +1,4 @@
-"""Students: accuracy, events, files and refused uses.
+"""Students: accuracy, events, files and rejected uses.
 
 Tests `contstim.training.encoders.student`, `contstim.training.encoders.base` and
 `contstim.training.saving`.
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from labelled import WORDS, sentences
+from labelled_sentences import WORDS, sentences
 from tiny_transformers import SENTENCES
 from transformers import AutoModel, AutoTokenizer
 

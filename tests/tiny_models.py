@@ -1,4 +1,4 @@
-"""The tiny checkpoints, a student and a classifier, each made once for all tests."""
+"""Session fixtures of tiny checkpoints, a student and a classifier."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from labelled import sentences, write_cola
+from labelled_sentences import sentences, write_cola
 from tiny_transformers import save_checkpoint
 
 from contstim import load_model

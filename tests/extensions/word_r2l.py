@@ -1,4 +1,4 @@
-"""A metric as a researcher adds it: a word's tokens are predicted from its last to its first."""
+"""A custom metric: the tokens of a word are predicted from its last to its first."""
 
 from __future__ import annotations
 

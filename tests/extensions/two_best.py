@@ -1,4 +1,4 @@
-"""A policy as a researcher adds it: how far the two models that lead by now disagree."""
+"""A custom policy: the disagreement of the two models that lead so far."""
 
 from __future__ import annotations
 

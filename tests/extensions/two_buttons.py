@@ -1,4 +1,4 @@
-"""An importer as a researcher adds it: choices by key, ``F`` for the left sentence, else ``J``."""
+"""A custom importer: choices by key, ``F`` for the left sentence, else ``J``."""
 
 from __future__ import annotations
 

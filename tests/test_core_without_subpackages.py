@@ -1,4 +1,4 @@
-"""The core works without the packages that surround it, which import it and not the reverse."""
+"""The core works without the subpackages that import it."""
 
 import shutil
 import subprocess

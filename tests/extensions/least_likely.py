@@ -1,4 +1,4 @@
-"""Criteria of the three selections as a researcher adds them."""
+"""Custom criteria of the three selections."""
 
 from __future__ import annotations
 

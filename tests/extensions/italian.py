@@ -1,4 +1,4 @@
-"""Italian: elided articles stand before vowels, and `un` before most consonants."""
+"""A custom language, Italian: elided articles precede vowels, `un` most consonants."""
 
 from contstim.text.language import AgreementRule, Language
 

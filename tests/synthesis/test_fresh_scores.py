@@ -1,4 +1,4 @@
-"""What is written from the left keeps every constraint on scores computed afresh.
+"""Sampled sentences and those of beam search satisfy all constraints on fresh scores.
 
 Problems of three random models (pairs, sets, floors), edits and seeds are drawn.
 """

@@ -1,4 +1,4 @@
-"""A reduction as a researcher adds it: the log-probability over the root of the length."""
+"""A custom reduction: the log-probability over the root of the length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stage as a researcher adds it: the sentences that each model finds most probable."""
+"""A custom stage: the sentences that each model finds most probable."""
 
 from __future__ import annotations
 

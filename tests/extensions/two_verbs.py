@@ -1,4 +1,4 @@
-"""A data set as a researcher adds it: minimal pairs of two verbs in a CSV of their own."""
+"""A custom data set: minimal pairs of two verbs in a CSV file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log score of a graded choice: how probable a model makes the answer, by its confidence.
+"""A custom measure: the log score of a graded choice.
 
 A rating of -2.5 to 2.5 is a degree of belief in sentence 2, from 0 to 1; a model's is the logistic
 function of its log-ratio over ten nats.

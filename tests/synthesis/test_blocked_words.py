@@ -1,4 +1,4 @@
-"""No blocked word reaches a proposal, whatever the strategy."""
+"""Blocked words are not proposed by any strategy."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory

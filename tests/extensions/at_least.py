@@ -1,4 +1,4 @@
-"""A constraint of a selection as a researcher adds it: so many sentences at least of a group."""
+"""A custom selection constraint: a minimum number of sentences of a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another way to ask about a pair: ten coins are divided between the two sentences."""
+"""A custom presentation: ten coins are divided between two sentences."""
 
 from __future__ import annotations
 

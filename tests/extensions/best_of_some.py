@@ -1,4 +1,4 @@
-"""A strategy as a researcher adds it: it takes the best of some candidates drawn at random."""
+"""A custom strategy: the best of some candidates drawn at random."""
 
 from __future__ import annotations
 

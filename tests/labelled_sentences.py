@@ -1,4 +1,4 @@
-"""Random sentences of a few words, and files of them in CoLA's format."""
+"""Random acceptable and unacceptable sentences, and files of them in the format of CoLA."""
 
 from __future__ import annotations
 

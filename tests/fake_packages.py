@@ -1,4 +1,4 @@
-"""Another's package of one module, as pip would leave it: the module and its metadata."""
+"""Packages of one module with metadata, as pip would install them."""
 
 from __future__ import annotations
 

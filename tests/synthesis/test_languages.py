@@ -1,4 +1,4 @@
-"""Searches in languages whose words may run together, or may not stand side by side."""
+"""Synthesis in languages without spaces between words or with rules of agreement."""
 
 from __future__ import annotations
 

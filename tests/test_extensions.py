@@ -1,4 +1,4 @@
-"""What a script adds holds in its process: an objective of a selection, and a strategy."""
+"""Objectives and strategies that a script adds without a package."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 import contstim
 from contstim.selection.triplet_objectives import TRIPLET_OBJECTIVES, TripletObjective
 
-OWN = Path(__file__).parent / "own"
+EXTENSIONS = Path(__file__).parent / "extensions"
 
 
 def test_custom_objective_and_strategy_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(OWN)
+    monkeypatch.syspath_prepend(EXTENSIONS)
     best_of_some = import_module("best_of_some").BestOfSome
     monkeypatch.setitem(TRIPLET_OBJECTIVES, "first", None)  # forgotten again afterwards
     TRIPLET_OBJECTIVES["first"] = TripletObjective(lambda rows: rows["natural_lp_1"], sign=-1.0)

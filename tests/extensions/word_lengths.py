@@ -1,4 +1,4 @@
-"""A model family as a researcher adds it: a model of word lengths, ``length:NATS_A_LETTER``."""
+"""A custom model family: a model of word lengths, ``length:NATS_A_LETTER``."""
 
 from __future__ import annotations
 
