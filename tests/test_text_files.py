@@ -100,7 +100,7 @@ def test_spreadsheets_and_parquet_files_are_converted_to_csv(tmp_path, capsys, e
 @pytest.mark.parametrize(
     ("ending", "package"), [(".xlsx", "openpyxl"), (".XLSX", "openpyxl"), (".parquet", "pyarrow")]
 )
-def test_missing_reader_package_is_named(tmp_path, monkeypatch, ending, package):
+def test_missing_reader_package_is_reported(tmp_path, monkeypatch, ending, package):
     path = tmp_path / f"own{ending}"
     path.write_bytes(b"PK")
     monkeypatch.setitem(sys.modules, package, None)

@@ -153,7 +153,7 @@ def test_registered_families_pass_check_model(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_all_strings_of_the_toy_language_sum_to_one(toys: dict[str, str], family: str) -> None:
+def test_probabilities_of_all_strings_sum_to_one(toys: dict[str, str], family: str) -> None:
     words = TOY if family.endswith("gram") else [*TOY, "neverseen"]
     closed = load_model(toys[family] + "?unknown=unk" * (len(words) > len(TOY)))
     opened = load_model(toys[family] + "?end=none" + "&unknown=unk" * (len(words) > len(TOY)))

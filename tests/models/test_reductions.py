@@ -117,7 +117,7 @@ def test_score_kind_defaults_to_log_probability() -> None:
     assert score_kind("GPT-2") == score_kind("nowhere:x") == ScoreKind()
 
 
-def test_perplexity_is_no_reduction() -> None:
+def test_perplexity_is_rejected_as_a_reduction() -> None:
     with pytest.raises(SpecError, match="reduction='ppl' in .*: choose one of"):
         load_model("contstim:bigram?reduction=ppl").score(["The dog ran."])
 

@@ -278,7 +278,7 @@ def test_scores_can_be_shared_between_runs(study: StudyPlan, tmp_path: Path) -> 
     assert counts == [3, 0]
 
 
-def test_invalid_arguments_give_one_line(
+def test_invalid_arguments_are_reported(
     study: StudyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = str(study.folder / "study.toml")

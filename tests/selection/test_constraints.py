@@ -203,7 +203,7 @@ def test_columns_are_added_until_optimality_is_proven(monkeypatch, seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_relaxed_bound_holds_for_any_prices(seed):
+def test_relaxed_bound_is_valid_for_all_dual_prices(seed):
     frame = scores(30, 2, seed)
     doubled = np.rint(2 * frame.rank().to_numpy()).astype(np.int64)
     high = doubled >= 30

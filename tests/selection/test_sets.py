@@ -139,7 +139,7 @@ def test_time_limit_returns_the_best_of_three_selections(criterion, held, monkey
     assert len({*table["sentence_1"], *table["sentence_2"]}) == 120
 
 
-def test_models_that_agree_are_never_separated():
+def test_identical_models_are_not_separated():
     frame = scores(500, 3)
     attrs = select_set(frame.assign(copy=frame["m00"]), 10).attrs
     assert attrs["objective"] == 0

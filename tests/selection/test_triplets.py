@@ -280,7 +280,7 @@ def test_custom_objective(monkeypatch, tmp_path, capsys):
 WORDS = "The A dog cat sat ran away here child song"
 
 
-def test_named_models_keep_the_unit_of_their_scores(tmp_path, monkeypatch, capsys):
+def test_named_models_preserve_score_units(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def halve(kind: ScoreKind) -> ScoreKind:

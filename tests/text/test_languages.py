@@ -89,7 +89,7 @@ def test_get_language_by_code() -> None:
     assert pickle.loads(pickle.dumps(mine)).name == "Mine"
 
 
-def test_chinese_needs_its_segmenter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_chinese_segmenter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jieba", None)
     from contstim.text import languages
 

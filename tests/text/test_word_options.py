@@ -108,7 +108,7 @@ def test_allow_and_block_lists_override_other_options(lists: Path) -> None:
         options.check_not_blocked(["cat", "Sea"], lists)
 
 
-def test_allowed_words_are_written_as_in_their_list(tmp_path: Path) -> None:
+def test_allowed_words_keep_the_case_of_their_list(tmp_path: Path) -> None:
     (tmp_path / "allow.txt").write_text("London\nrome\ncat's-paw\n")
     for names in (None, False, True):
         vocabulary = Vocabulary(
@@ -172,7 +172,7 @@ def test_default_options_change_nothing() -> None:
     assert WordOptions().filter(WORDS, HERE) is WORDS
 
 
-def test_options_that_select_no_word() -> None:
+def test_options_without_matching_word_are_rejected() -> None:
     with pytest.raises(
         InputError,
         match=r"no word of the vocabulary that is allowed first satisfies min_zipf = 9.5; relax",

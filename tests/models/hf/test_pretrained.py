@@ -115,7 +115,7 @@ def test_kernels_named_by_a_configuration_are_not_used(folder: Path, name: str) 
 
 
 @pytest.mark.parametrize("weights", [b"", b"not weights", b"\x80\x02damaged" * 3])
-def test_damaged_weights_give_a_one_line_message(folder: Path, weights: bytes) -> None:
+def test_damaged_weights_are_reported(folder: Path, weights: bytes) -> None:
     (folder / WEIGHTS).unlink()
     (folder / "pytorch_model.bin").write_bytes(weights)
     assert _refusal(folder).startswith(f"cannot load '{folder}': ")
@@ -269,7 +269,7 @@ def test_loading_code_leaves_transformers_unchanged(diffusion: Path, tiny: Tiny)
     assert load_model(f"hf:{copied}").score(SENTENCES).tolist() == expected.tolist()
 
 
-def test_missing_weights_of_own_code_are_reported(diffusion: Path) -> None:
+def test_missing_weights_with_custom_code_are_reported(diffusion: Path) -> None:
     weights = load_file(diffusion / WEIGHTS)
     del weights["head.bias"]
     save_file(weights, diffusion / WEIGHTS)

@@ -23,7 +23,7 @@ LISTS = [
 
 @pytest.mark.parametrize("options", ["", "?words=corrected", "?end=scored"])
 @pytest.mark.parametrize("name", CAUSAL)
-def test_trees_score_as_separate_sentences(
+def test_tree_scores_equal_scores_of_separate_sentences(
     name: str, options: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = save_checkpoint(name, tmp_path_factory.mktemp(name))

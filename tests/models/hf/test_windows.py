@@ -111,7 +111,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return make_checkpoint(name, tmp_path_factory.mktemp(name))
 
 
-def test_sentences_with_shared_prefixes_score_as_alone(folder: Path) -> None:
+def test_scores_do_not_depend_on_shared_prefixes(folder: Path) -> None:
     model = load_model(f"hf:{folder}")
     lengths = [len(encoded.ids) for encoded in model.encode(LONG)]
     assert min(lengths) > WINDOW
@@ -121,7 +121,7 @@ def test_sentences_with_shared_prefixes_score_as_alone(folder: Path) -> None:
         )
 
 
-def test_sentences_after_a_prompt_score_as_alone(folder: Path, tmp_path: Path) -> None:
+def test_scores_after_a_prompt_equal_transformers(folder: Path, tmp_path: Path) -> None:
     """The prompt fits into the window, but the prompt and a sentence do not."""
     (tmp_path / "prompt.txt").write_text("A cat.", encoding="utf-8")
     model = load_model(f"hf:{folder}?prompt={tmp_path / 'prompt.txt'}")
@@ -139,7 +139,7 @@ def test_sentences_after_a_prompt_score_as_alone(folder: Path, tmp_path: Path) -
     np.testing.assert_allclose(model.score(LONG), expected, atol=1e-4)
 
 
-def test_prefixes_beyond_a_window_score_as_sentences(folder: Path) -> None:
+def test_prefix_scores_beyond_a_window_sum_to_sentence_scores(folder: Path) -> None:
     model = load_model(f"hf:{folder}")
     words = Sentence.parse("The old man saw a cat and then the dogs barked at us.").words
     word_list = WordList.from_words(sorted(set(words)))
@@ -156,7 +156,7 @@ def test_prefixes_beyond_a_window_score_as_sentences(folder: Path) -> None:
     assert total == pytest.approx(score_by_transformers(folder, [sentence])[0], abs=1e-3)
 
 
-def test_candidates_score_as_sentences(folder: Path) -> None:
+def test_replacement_scores_equal_transformers(folder: Path) -> None:
     model = load_model(f"hf:{folder}")
     words = WordList.from_words(["saw", "unhappy", "a", "us", "woman"])
     for text, position in ((SHORT[0], 1), (LONG[0], 2), (LONG[0], 9), (LONG[0], 10)):
@@ -179,7 +179,7 @@ def test_sequences_within_a_window_are_shared(tmp_path: Path) -> None:
     assert (np.asarray(model.score_replacements(sentence, 10, words).cost.n_inputs) < 1).all()
 
 
-def test_errors_with_large_tree_caches_are_noticed(tmp_path: Path) -> None:
+def test_errors_with_large_tree_caches_are_detected(tmp_path: Path) -> None:
     """The network computes other logits if more than 500 tokens are cached."""
     network = load_model(f"hf:{make_checkpoint('mistral', tmp_path)}").network
     assert supports_tree_cache(network, 12, ())
@@ -197,7 +197,7 @@ def test_errors_with_large_tree_caches_are_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_windows_are_noticed_in_16_bits(tmp_path: Path, dtype: str) -> None:
+def test_windows_are_detected_in_16_bits(tmp_path: Path, dtype: str) -> None:
     model = load_model(f"hf:{make_checkpoint('mistral', tmp_path)}?dtype={dtype}")
     assert model.tree_log_probs(model.encode(SHORT)) is not None
     assert model.tree_log_probs(model.encode(LONG)) is None
