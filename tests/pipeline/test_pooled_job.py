@@ -125,7 +125,7 @@ def test_interrupted_pool_continues_to_equal_rows(
     assert write_synthesis(plan, tmp_path / "stopped.csv", executor).is_up_to_date
 
 
-def test_an_interrupted_pool_is_saved_and_continues_with_other_limits(
+def test_interrupted_pool_continues_with_other_limits(
     plan: StudyPlan,
     whole: tuple[Path, SynthesisReport],
     tmp_path: Path,
