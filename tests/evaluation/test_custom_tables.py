@@ -159,9 +159,11 @@ def test_side_none_ignores_a_column_of_sides() -> None:
         choices = {participant: ["p1"] * 2, "sentence_1": ["He slept good.", "She run away."]}
         choices |= {"sentence_2": ["He slept well.", "She ran away."], "rating": [7, 7]}
         table = pd.DataFrame({**choices, name: sides})
-        for side, expected in ((None, [2.5, -2.5]), ("none", [2.5, 2.5])):
-            human = read_choices(table, low=1, high=7, side=side)
-            assert human.choices["rating"].tolist() == expected, (participant, name, side)
+        # The second answer is the right sentence: sentence 1 by the sides, otherwise sentence 2.
+        for side, chosen in ((None, "She run away."), ("none", "She ran away.")):
+            rows = read_choices(table, low=1, high=7, side=side).choices
+            found = rows["sentence_2"].where(rows["rating"] > 0, rows["sentence_1"])
+            assert found.tolist() == ["He slept well.", chosen], (participant, name, side)
 
 
 def test_contradictory_expected_sentences_are_rejected() -> None:
