@@ -220,7 +220,7 @@ def find_chosen_trials(choices: pd.DataFrame) -> BoolArray:
 
 
 def alphabetical_pairs(choices: pd.DataFrame) -> tuple[pd.DataFrame, BoolArray]:
-    """Sort the two sentences of each row, so that the same pair is recognised in both orders.
+    """Return the sentences of each row in alphabetical order, and a mask of the exchanged rows.
 
     Parameters
     ----------

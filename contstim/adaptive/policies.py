@@ -68,12 +68,12 @@ class PolicyState:
 
 
 def grid_positions(preferences: FloatArray, quadrature: ParticipantQuadrature) -> IntArray:
-    """Round preferences to the grid on which answer probabilities are tabulated.
+    """Return the index of the nearest tabulated preference (in SD of log-probability), from 0.
 
     Parameters
     ----------
     preferences
-        Preferences of the models for sentence 2, of any shape.
+        Preferences for sentence 2, divided by the standard deviation of the log-probabilities.
     quadrature
         Object with the equally spaced preferences `grid`.
 
@@ -98,7 +98,7 @@ class Policy(ABC):
     Attributes
     ----------
     reason
-        Criterion of the choice, which completes the sentence "otherwise ..." in preregistrations.
+        Text of the criterion, which completes the sentence "otherwise ..." in preregistrations.
     uses_answers
         Whether the choice depends on previous answers.
     is_fixed

@@ -82,7 +82,7 @@ class AdaptivePlan:
 @displayable
 @dataclass(frozen=True)
 class Block:
-    """Trials of one participant that are chosen together and shown in a row.
+    """Consecutive trials of one participant that are chosen after `n_processed` earlier blocks.
 
     Attributes
     ----------

@@ -398,7 +398,7 @@ def _read_pair_table(path: Path) -> pd.DataFrame | None:
 def pair_accuracy(
     pairs: pd.DataFrame, score: Callable[[list[str]], Sequence[float]]
 ) -> pd.DataFrame:
-    """Compute a model's accuracy on minimal pairs by paradigm.
+    """Compute a model's accuracy on minimal pairs by paradigm; ties count as errors.
 
     A pair is right if the good sentence has the strictly higher score.
 

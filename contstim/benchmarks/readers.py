@@ -195,7 +195,7 @@ def read_li_adger(files: _Files, shared: _Shared) -> Benchmark:
 
 
 def read_lau2020(files: _Files, shared: _Shared, *, context: str) -> Benchmark:
-    """Read the acceptability ratings of Lau et al. (2020) for one kind of context.
+    """Read the single ratings of acceptability by Lau et al. (2020) for one kind of context.
 
     Participants read a context before each sentence; models score the sentences without context.
 

@@ -194,7 +194,7 @@ def read_suite(path: str | Path) -> Suite:
 
 
 def evaluate_formula(formula: str, conditions: Mapping[str, Mapping[int, float]]) -> bool:
-    """Return whether a prediction is true for an item.
+    """Return whether a prediction about surprisals (in bits) is true for an item.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def evaluate_formula(formula: str, conditions: Mapping[str, Mapping[int, float]]
         the sentence. The precedence of operators, highest first, is ``+ -``, ``< > =``, ``&``,
         ``|``.
     conditions
-        Surprisal of each region of the item, by condition and region number.
+        Surprisal in bits of each region of the item, by condition and region number.
 
     Raises
     ------

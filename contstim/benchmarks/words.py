@@ -126,7 +126,7 @@ class SuiteBenchmark(ParadigmBenchmark):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WordBenchmark(Benchmark):
-    """Predictability of words: the correlation of word log-probabilities with human measures.
+    """Correlation of word log-probabilities with human measures that increase with predictability.
 
     Confidence intervals treat the sentences as a random sample; words of the same sentence may be
     dependent.
@@ -136,9 +136,9 @@ class WordBenchmark(Benchmark):
     words
         Table with one row per word: `sentence`, `position` (from 0), and the columns `measures`.
     measures
-        Columns of `words` with human measures that increase with predictability.
+        Columns of `words` with human measures, for example cloze probabilities.
     log_probs
-        Log-probabilities of published models, one column per model, indexed as `words`.
+        Log-probabilities published with the data, one column per model, indexed as `words`.
 
     Examples
     --------

@@ -144,7 +144,7 @@ def power(
     trials
         trials or sentence pairs; with --pilot-choices, sentences of each question (Qualtrics)
     difference
-        difference in accuracy between two models, on pairs on which they disagree
+        difference in accuracy (0 to 1) between two models, on pairs on which they disagree
     compare
         models to compare
     scores
@@ -154,7 +154,8 @@ def power(
     participants
         number of participants per group [as many as --target needs]
     trials_each
-        number of trials per participant [all pairs of a group, or 40]
+        number of trials per participant [all pairs of a group; 40 with --difference or
+        --pilot-choices]
     target
         target power [0.8]
     follow

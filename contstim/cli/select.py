@@ -92,7 +92,8 @@ class SentenceOptions:
         file of the words that --distinct permits to occur twice, one word per line (default:
         English determiners and prepositions)
     constraint
-        constraint on the selection, for example balance:words:0.5. KIND is described in
+        constraint on the selection, for example balance:words:0.5; in `select set`, balance
+        compares the sentences that a model prefers with the others. KIND is described in
         docs/selection.md. COLUMN is sentence, words, characters, zipf, tokens or a column of
         --features
     features

@@ -183,7 +183,7 @@ def write_sentences(
 
 
 def report_synthesis(report: SynthesisReport, study: StudyPlan, out: str) -> int:
-    """Report the results of a synthesis on standard error; return the exit status.
+    """Report a synthesis on standard error; return 1 if a task failed or nothing was found, else 0.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from contstim.trial_kinds import add_trial_kinds
 
 
 def check_design(trials: pd.DataFrame) -> dict[str, int]:
-    """Check that a table of trials has the properties that :func:`design_trials` guarantees.
+    """Check the properties of a trial table; count participants, groups, trials of each and cells.
 
     The properties are:
 

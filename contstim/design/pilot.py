@@ -40,7 +40,7 @@ def mean_choice(latent: FloatArray, slope_sd: float) -> FloatArray:
 
 
 def estimate_pilot(data: TrialData) -> tuple[FloatArray, Simulation, int]:
-    """Estimate the parameters of simulated participants from the choices in a pilot study.
+    """Estimate preferences, participant parameters and the best model's index from pilot choices.
 
     The estimates are obtained by the method of moments. The *reference sentence* of a pair is the
     sentence that the first model prefers (if it has no preference, the next model).

@@ -34,7 +34,7 @@ _MAX_RATINGS = 10**7  # of one study
 
 @settings
 class Simulation:
-    """Parameters of simulated participants.
+    """Parameters of simulated participants, in units of the root-mean-square preference.
 
     The preference of a participant for sentence 2 of a pair is a weighted sum of the log-ratios
     log p(sentence 2) - log p(sentence 1) of several models (the mixture), times the slope of the
@@ -283,7 +283,7 @@ def draw_ratings(
     rng: np.random.Generator,
     side: FloatArray | float = 1.0,
 ) -> FloatArray:
-    """Draw the rating of a simulated participant in each trial.
+    """Draw ratings of simulated participants; `side` is -1 where the sentences are exchanged.
 
     The preference of participant p for sentence 2 of pair x, which belongs to item j, is
 

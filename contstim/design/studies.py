@@ -60,8 +60,8 @@ class StudySimulator:
         Code of the item to which each of the P sentence pairs belongs. Pairs belong to the same
         item if they derive from the same natural sentence or share a sentence.
     latent : (P,) array
-        Preference of participants for sentence 2 of each pair, without random effects and noise
-        (`draw_ratings`).
+        Preference of participants for sentence 2 of each pair, in the unit of `simulation.noise`,
+        without random effects and noise (`draw_ratings`).
     ratios : (P, M) array
         Preference of each model for sentence 2: log p(sentence 2) - log p(sentence 1), in nats.
     simulation

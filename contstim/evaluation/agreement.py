@@ -137,7 +137,7 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
 
 
 def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd.DataFrame:
-    """Return the split-half reliability of the mean ratings in each condition.
+    """Return the split-half reliability (cosine) of the mean ratings in each condition.
 
     1. Split the participants of each group randomly into halves.
     2. Compute r, the cosine of the mean ratings of both halves over the pairs that both judged.

@@ -98,7 +98,7 @@ def describe_sample(evaluation: Evaluation) -> list[str]:
 
 
 def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[str]:
-    """Describe in sentences how often models disagree about the preferred sentence of a pair.
+    """Describe in sentences on how many pairs models disagree about the preferred sentence.
 
     Human choices can distinguish two models only on pairs about which the models disagree.
 

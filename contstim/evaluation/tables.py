@@ -40,7 +40,7 @@ def result_tables(
     inference: QuasiFInference | SignedRankInference,
     options: EvaluationOptions,
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, pd.DataFrame]]:
-    """Test all models and pairs of models, and return the results as tables.
+    """Return tests of models and of pairs of models, and tables of participants and ceilings.
 
     Parameters
     ----------

@@ -36,8 +36,8 @@ class SubsetValues:
     ceilings
         Noise ceilings of the k participants who have trials that enough others judged.
     matched
-        Value of each model for each of these k participants, computed only from the trials that
-        support the noise ceilings, shape (k, m).
+        Value of each model for each of these k participants, on the trials matched to the ceilings,
+        that is, only the trials that support them, shape (k, m). It is no ceiling.
     """
 
     subset: Subset
@@ -67,8 +67,8 @@ class AnalysisValues:
     lower, upper
         Lower and upper noise ceilings, in the same form as `value`.
     matched
-        Value of each model for each participant, computed only from the trials that support the
-        noise ceilings, shape (N, M).
+        Value of each model for each participant on the trials matched to the ceilings, that is,
+        only the trials that support them, shape (N, M). It is no ceiling.
     """
 
     data: TrialData

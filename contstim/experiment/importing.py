@@ -26,7 +26,7 @@ _MAX_TEXT = 200  # characters of an id, a parameter or a version
 
 @dataclass(frozen=True)
 class ImportResult:
-    """Summary of an import of raw logs.
+    """Numbers of imported sessions, of added answers and of conflicting answers.
 
     Attributes
     ----------

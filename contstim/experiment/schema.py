@@ -48,7 +48,7 @@ def get_data_path(study: Study, data: Path | None = None) -> Path:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open an SQLite database for reading and writing.
+    """Open an SQLite database for reading and writing; create no tables.
 
     The connection uses the write-ahead log (WAL), so that others can read during a write. A commit
     returns only after the data are on disk. Transactions are started explicitly with ``BEGIN``.

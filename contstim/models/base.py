@@ -127,7 +127,7 @@ class ScoreKind:
 @displayable
 @dataclass(frozen=True)
 class TokenScores:
-    """The scored tokens of one sentence with their log-probabilities.
+    """Scored tokens of a sentence with log-probabilities (nats); the end belongs to the last word.
 
     Attributes
     ----------

@@ -170,7 +170,7 @@ class PrefixModel:
 def empty_prefix(
     model: SentenceModel, word_lists: tuple[WordList, WordList], *, guide: bool = False
 ) -> Prefixes | None:
-    """Return an empty sentence prefix under a model, which can be extended word by word.
+    """Return a model's empty prefix, extended by lists of first words and of later words.
 
     The result is None if the model cannot score or propose words from left to right.
 

@@ -91,7 +91,7 @@ def _run_on_dask_worker(context: RunContext, task: Task, starts_file: Path) -> T
 
 
 class LocalSetup(WorkerPlugin):  # type: ignore[misc] # Dask provides no types
-    """Dask plugin that prepares a worker process on this machine.
+    """Dask plugin that ignores Ctrl-C, redirects output and selects a GPU in a local worker.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from contstim.text.languages import ENGLISH, language_from_script
 
 @dataclass(frozen=True, eq=False)
 class Balance(SelectionConstraint):
-    """Constraint that a feature has similar means over the first and the second sentences.
+    """For each pair of models, constrain a feature to similar means over sentences 1 and 2.
 
     For each pair of models with n sentence pairs (s_i1, s_i2) and the feature f:
 

@@ -16,7 +16,7 @@ SOLVER = "PuLP with HiGHS"
 
 
 class Solution(NamedTuple):
-    """Result of `minimise`.
+    """Solution of a programme, and whether it is optimal or only feasible (after the time limit).
 
     Attributes
     ----------

@@ -367,7 +367,7 @@ class _SetSearch:
 
 
 def triplet_pairs(triplets: pd.DataFrame) -> pd.DataFrame:
-    """Return all pairs of sentences of the same triplet, as candidates for `select_set`.
+    """Return the sentences of all pairs within a triplet, as candidates for `select_set`.
 
     Parameters
     ----------

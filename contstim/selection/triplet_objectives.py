@@ -172,7 +172,7 @@ def check_objective(objective: str, models: Iterable[str] | Mapping[str, str]) -
 
 
 def numeric_log_probs(triplets: pd.DataFrame) -> pd.DataFrame:
-    """Convert the log-probabilities in a table of triplets to numbers, NaN where missing.
+    """Return a table of triplets with its log-probabilities as numbers, NaN where missing.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ _LOG_N_SAMPLES = 5
 
 @dataclass
 class SearchState:
-    """State that the searches at all positions of one sentence share.
+    """State of the searches at all positions of a sentence, with the number of scores by cost.
 
     Attributes
     ----------

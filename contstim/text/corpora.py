@@ -403,7 +403,7 @@ def sample_sentences(
     seed: int = 0,
     rules: SentenceRules | None = None,
 ) -> tuple[list[str], SampleReport]:
-    """Sample sentences of a corpus that satisfy given rules, without replacement.
+    """Sample sentences that satisfy rules (default: eight words), without replacement.
 
     Parameters
     ----------
@@ -414,13 +414,13 @@ def sample_sentences(
     seed
         Random seed. For one seed, a larger `n` extends the sample of a smaller one.
     rules
-        Conditions that each sampled sentence must satisfy. Default `SentenceRules()`: eight words
+        Conditions that each sampled sentence must satisfy. None means `SentenceRules()`: 8 words
         and one final mark.
 
     Returns
     -------
     sample
-        Sampled sentences, in random order.
+        Sampled sentences, in random order, or in the order of the corpus if `n` is None.
     report
         Numbers of sentences read, dropped and sampled.
 

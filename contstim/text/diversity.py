@@ -67,7 +67,7 @@ def edge_phrases(sentence: str) -> set[tuple[bool, tuple[str, ...]]]:
 
 
 class WordShareLimit:
-    """Limit on the share of synthetic sentences that contain the same word.
+    """Scheduler of sentences to edit that limits the share of sentences with the same word.
 
     Synthetic sentences are made from natural sentences by replacing words. The natural sentences
     are processed in batches: `next_batch` returns the sentences to edit and the words to avoid, and

@@ -19,7 +19,7 @@ _MAX_WORDS_FOR_TWO_GAPS = 40
 
 
 def group_into_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
-    """Group related sentence pairs into items.
+    """Group related sentence pairs into items, and return item numbers from 1.
 
     Two pairs are related if they have a key in common, for example a sentence. Consider the graph
     with the pairs as vertices and an edge between any two related pairs. The items are its

@@ -48,9 +48,9 @@ CASINGS = ("listed", "sentence", "lower")
 
 @cache
 def offensive_words() -> Mapping[str, int]:
-    """Return the levels of the bundled English offensive words and phrases, in lower case.
+    """Return offensive words in lower case with levels (0 unlikely to 2 likely offensive).
 
-    Level 2 is likely to be meant offensively, level 1 maybe, and level 0 unlikely: most words of
+    The words and phrases are English. Level 1 may be meant offensively. Most words of
     level 0 are harmless ("fire").
 
     Notes

@@ -237,7 +237,7 @@ def train_network(
     heldout
         held-out text [1 % of the text]
     weight
-        number of times that a text is used per epoch; give one value per text
+        number of times that a text is used in each epoch; give one value per text
     embedding
         dimension of the word embedding
     hidden
@@ -249,7 +249,7 @@ def train_network(
     epochs
         passes over the text with a sampled softmax
     full_epochs
-        further passes with the full softmax
+        passes with the full softmax, in addition to --epochs
     """
     from contstim.models.recurrent import NetworkConfig
 
@@ -343,7 +343,7 @@ def adapt(
 @Parameter(name="*", group=TRAINING)
 @dataclass(frozen=True)
 class FitParameters:
-    """Training options of students and classifiers.
+    """Training options; None is the default of the student or of the classifier.
 
     Attributes
     ----------

@@ -299,7 +299,7 @@ def estimate_discounts(adjusted: IntArray, order: int, fallback: Discounts | Non
 def kneser_ney(
     counts: Sequence[NgramCounts], words: tuple[str, ...], fallback: Discounts | None = None
 ) -> NgramTable:
-    """Estimate an n-gram model with interpolated modified Kneser-Ney smoothing.
+    """Estimate an n-gram model (log10) with interpolated modified Kneser-Ney smoothing.
 
     The probability of word w after context h is
 

@@ -51,7 +51,7 @@ def write_review_page(
 def evaluate_decisions(
     table_path: str, decision_paths: Sequence[str], min_reviewers: int, out: str | None
 ) -> None:
-    """Print the agreement of the reviewers of a table, and write its approved rows.
+    """Print the agreement of reviewers, and write the approved rows of a table if `out` is given.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def evaluate_decisions(
     min_reviewers
         Minimum number of reviewers who must have judged a sentence.
     out
-        File for the approved rows, or None to write none.
+        File for the approved rows, or None to write none. ``-`` prints only these rows.
 
     Raises
     ------

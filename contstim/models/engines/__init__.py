@@ -53,7 +53,7 @@ class EngineModel(SentenceModel):
     Attributes
     ----------
     name
-        Name of the program and its model in messages.
+        Label of the program and its model in messages. It is not sent to the program.
     prefix
         Text before every sentence.
     leading_tokens

@@ -26,7 +26,7 @@ def find_sorted(keys: IntArray, wanted: IntArray) -> IntArray:
 
 
 class NgramLevel(NamedTuple):
-    """The n-grams of one order, sorted by key. The id of an n-gram is its index in the arrays.
+    """N-grams of one order with base-10 logarithms of probabilities, sorted by key.
 
     Attributes
     ----------

@@ -35,8 +35,8 @@ class NaturalOptions(SelectionOptions):
         Minimum fractional rank (0 to 1, by probability among all sentences) of a sentence under
         the model that should find it probable.
     reject_below
-        Maximum fractional rank of a sentence under the model that should find it improbable.
-        Default: no maximum.
+        Fractional rank that a sentence must be below under the model that finds it improbable.
+        Default: no limit.
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10

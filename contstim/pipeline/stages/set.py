@@ -53,8 +53,8 @@ class SetOptions(SelectionOptions):
         Model of participants' responses, for the criterion ``log-bf``. Default: the default model
         of `select_set`.
     synthetic
-        Whether pairs of a natural and a synthetic sentence, or of two synthetic sentences, may be
-        selected. They are the pairs within the triplets of the table ``[synthesis]``.
+        Whether all pairs of sentences of a triplet, natural and synthetic, may also be selected.
+        The triplets are those of the table ``[synthesis]``.
     """
 
     n: PositiveInt = 360

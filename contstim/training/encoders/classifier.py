@@ -68,7 +68,7 @@ def score_logits(logits: FloatArray, output: str) -> FloatArray:
 
 
 def majority_vote(scores: Sequence[FloatArray]) -> FloatArray:
-    """Combine the scores of K classifiers, K odd, by a majority vote.
+    """Return the sum of the scores of the majority of K classifiers, K odd, divided by K.
 
     Parameters
     ----------

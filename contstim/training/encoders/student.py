@@ -119,9 +119,9 @@ class StudentEvent(Event):
 
 
 class StudentModel(FirstTokenModel):
-    """A network trained on a teacher's scores (Salazar et al. 2020, section 2.2).
+    """Network that estimates a teacher's scores, in the teacher's unit (Salazar et al. 2020).
 
-    Scores are estimates in the unit of the teacher and do not exceed the teacher's upper bound.
+    Section 2.2 describes the method. Scores do not exceed the teacher's upper bound.
 
     Parameters
     ----------
