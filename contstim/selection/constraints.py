@@ -20,7 +20,7 @@ from contstim.text.languages import ENGLISH, language_from_script
 
 @dataclass(frozen=True, eq=False)
 class Balance(SelectionConstraint):
-    """For each pair of models, constrain a feature to similar means over sentences 1 and 2.
+    """Constraint that a feature has, per pair of models, similar means over sentences 1 and 2.
 
     For each pair of models with n sentence pairs (s_i1, s_i2) and the feature f:
 
