@@ -83,7 +83,7 @@ def run(
     if status:
         stages, holders = study_runs.run_status(study, out=out, cache=cache)
         for stage_status in stages:
-            line = f"{stage_status.stage}: table {stage_status.table}"
+            line = f"{stage_status.stage}: table {stage_status.table_state}"
             if stage_status.n_tasks:
                 line += f"; {stage_status.n_done} of {stage_status.n_tasks} tasks done"
                 line += f", {len(stage_status.errors)} failed"

@@ -246,7 +246,7 @@ def simulate_choices(
         encode_items(first)[pair],
         simulation,
         np.random.default_rng(seed),
-        side=np.where(is_swapped, -1.0, 1.0),
+        order_sign=np.where(is_swapped, -1.0, 1.0),
     )
     return align_choices(check_choices(trials.assign(rating=rating)))
 
@@ -281,9 +281,9 @@ def draw_ratings(
     item: IntArray,
     simulation: Simulation,
     rng: np.random.Generator,
-    side: FloatArray | float = 1.0,
+    order_sign: FloatArray | float = 1.0,
 ) -> FloatArray:
-    """Draw ratings of simulated participants; `side` is -1 where the sentences are exchanged.
+    """Draw ratings of simulated participants; `order_sign` is -1 where the sentences are exchanged.
 
     The preference of participant p for sentence 2 of pair x, which belongs to item j, is
 
@@ -304,7 +304,7 @@ def draw_ratings(
         Parameters of the simulated participants.
     rng
         Random number generator.
-    side
+    order_sign
         -1 for trials in which the two sentences of the pair are swapped, 1 for other trials.
 
     Returns
@@ -312,8 +312,8 @@ def draw_ratings(
     array of the same shape
         Ratings in {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5}, negative for sentence 1.
     """
-    preference = side * latent
-    # Random effects belong to the pair in its first order. `side` (±1) reverses the preference
+    preference = order_sign * latent
+    # Random effects belong to the pair in its first order. The sign (±1) reverses the preference
     # before and after they are added. The slope of a participant is exp(slope_sd z_p).
     if simulation.slope_sd > 0:
         slopes = np.exp(simulation.slope_sd * rng.normal(size=int(participant_index.max()) + 1))
@@ -323,7 +323,7 @@ def draw_ratings(
         pair_effects = np.sqrt(1 - simulation.shared) * rng.normal(size=int(pair.max()) + 1)[pair]
         item_effects = np.sqrt(simulation.shared) * rng.normal(size=int(item.max()) + 1)[item]
         preference = preference + simulation.item_sd * (pair_effects + item_effects)
-    preference = side * preference + simulation.noise * rng.normal(size=latent.shape)
+    preference = order_sign * preference + simulation.noise * rng.normal(size=latent.shape)
     # The choice is random if the preference is exactly zero.
     random_signs = rng.choice([-1.0, 1.0], size=preference.shape)
     signs = np.where(preference == 0, random_signs, np.sign(preference))

@@ -74,7 +74,7 @@ class StudySimulator:
     followed_model
         Index of the model whose preferences the participants' choices follow; None if the choices
         follow no model.
-    resamples
+    resamples_items
         Whether each study draws items with replacement, as a sample from a larger population of
         items. Otherwise the pairs of a group are used at most once per participant. If a study has
         fewer trials than the group has pairs, items are drawn without replacement.
@@ -94,7 +94,7 @@ class StudySimulator:
     measures: tuple[str, ...] = _MEASURES
     analyses: Sequence[tuple[str, BoolArray | None]] = (("all", None),)
     followed_model: int | None = None
-    resamples: bool = False
+    resamples_items: bool = False
 
     def __post_init__(self) -> None:
         n_models = len(set(self.models))
@@ -270,7 +270,7 @@ class StudySimulator:
             simulation=simulation,
             measures=tuple(measures),
             followed_model=0 if difference else None,
-            resamples=True,
+            resamples_items=True,
         )
 
     @classmethod
@@ -319,7 +319,7 @@ class StudySimulator:
             ratios=data.log_ratio,
             simulation=simulation,
             followed_model=best_model,
-            resamples=True,
+            resamples_items=True,
         )
 
     @property
@@ -329,7 +329,7 @@ class StudySimulator:
         It is 40 if items are drawn with replacement, and the number of pairs of the smallest group
         otherwise.
         """
-        return _DEFAULT_TRIALS if self.resamples else min(map(len, self.groups))
+        return _DEFAULT_TRIALS if self.resamples_items else min(map(len, self.groups))
 
     def draw(
         self, n_participants: int, n_trials: int, n_studies: int, rng: np.random.Generator
@@ -469,7 +469,7 @@ class StudySimulator:
             that is drawn twice has two codes, because it represents two pairs of the population.
         """
         shape = (n_studies, n_trials)
-        if self.resamples:
+        if self.resamples_items:
             # Draw items with replacement, and use all pairs of each drawn item until there are
             # enough pairs. The pairs of item i begin at index first_pair[i] of `sorted_pairs`.
             sorted_pairs = pairs[np.argsort(self.item[pairs], kind="stable")]

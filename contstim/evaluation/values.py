@@ -35,15 +35,11 @@ class SubsetValues:
         defined.
     ceilings
         Noise ceilings of the k participants who have trials that enough others judged.
-    matched
-        Value of each model for each of these k participants, on the trials matched to the ceilings,
-        that is, only the trials that support them, shape (k, m). It is no ceiling.
     """
 
     subset: Subset
     value: FloatArray
     ceilings: NoiseCeilings
-    matched: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +62,9 @@ class AnalysisValues:
         trials, or where the measure is not defined.
     lower, upper
         Lower and upper noise ceilings, in the same form as `value`.
-    matched
-        Value of each model for each participant on the trials matched to the ceilings, that is,
-        only the trials that support them, shape (N, M). It is no ceiling.
+    value_on_ceiling_trials
+        Value of each model for each participant, computed only from the trials that support the
+        noise ceilings, shape (N, M). It is no ceiling.
     """
 
     data: TrialData
@@ -78,7 +74,7 @@ class AnalysisValues:
     value: FloatArray
     lower: FloatArray
     upper: FloatArray
-    matched: FloatArray
+    value_on_ceiling_trials: FloatArray
 
     def find_subset_values(self, model: int) -> SubsetValues | None:
         """Return the values of a model on its trials; None if the model has no trials.
@@ -145,7 +141,7 @@ def compute_values(
             # The values that are compared with noise ceilings are computed on the same trials.
             has_all_trials = ceilings.matched is subset
             group_matched = group_value if has_all_trials else measure.values(ceilings.matched)
-            groups.append(SubsetValues(subset, group_value, ceilings, group_matched))
+            groups.append(SubsetValues(subset, group_value, ceilings))
 
             # Copy the values of these participants and models to the tables of all.
             value[np.ix_(subset.participants, subset.models)] = group_value

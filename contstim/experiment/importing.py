@@ -32,17 +32,17 @@ class ImportResult:
     ----------
     sessions
         Number of sessions in the files.
-    added
+    added_answers
         Number of answers that were not in the data before.
-    conflicts
+    conflicting_answers
         Number of added answers that differ from an earlier answer to the same trial.
     notes
         One sentence per line or answer that was left out.
     """
 
     sessions: int
-    added: int
-    conflicts: int
+    added_answers: int
+    conflicting_answers: int
     notes: tuple[str, ...]
 
 

@@ -61,12 +61,12 @@ class Surrogate:
         columns 0 to 2 are l / u, (u - l) / u and d / u for candidates of one token, and 0
         otherwise. The columns 3 to 5 are the same for candidates of several tokens. The last column
         is the number of tokens beyond the first (at most three), divided by three.
-    targets
+    relative_errors
         Errors of the estimates, (exact score - e) / u, one array (n,) for each batch.
     """
 
     features: list[FloatArray] = field(default_factory=list)
-    targets: list[FloatArray] = field(default_factory=list)
+    relative_errors: list[FloatArray] = field(default_factory=list)
 
     def posterior(self, replacements: ReplacementScores, current_score: float) -> Posterior:
         """Return the predictive distribution of the scores of candidate words at a new position.
@@ -104,7 +104,7 @@ class Surrogate:
         mean, deviation, noise = _PRIOR_MEAN, _PRIOR_SD, _PRIOR_NOISE
         if self.features:
             x = np.concatenate(self.features)[-_MAX_HISTORY:]
-            y = np.concatenate(self.targets)[-_MAX_HISTORY:]
+            y = np.concatenate(self.relative_errors)[-_MAX_HISTORY:]
             mean, _ = _fit_coefficients(x, y, _PRIOR_MEAN, _PRIOR_SD, noise)
             noise = _fit_noise(x, y, mean, noise)
             deviation = _RELATIVE_SD * noise[_NOISE_INDEX]
@@ -213,7 +213,7 @@ class Posterior:
         self._x, self._y = np.concatenate([self._x, x]), np.concatenate([self._y, y])
         if keep:
             self.surrogate.features.append(x)
-            self.surrogate.targets.append(y)
+            self.surrogate.relative_errors.append(y)
 
     def predict(self, indices: IntArray) -> tuple[FloatArray, FloatArray]:
         """Predict the scores of some candidates.

@@ -36,9 +36,9 @@ class SearchState:
     ----------
     surrogates
         Mapping from model name to a regression that predicts scores of the model (`Surrogate`).
-    n_scores
-        Number of exact scores so far. A score by the most expensive model counts as 1, other scores
-        in proportion to their cost.
+    score_cost
+        Weighted number of exact scores so far. A score by the most expensive model counts as 1,
+        other scores count in proportion to their cost.
     max_inputs
         Maximum number of model inputs for the sentence. None before the first position is searched.
     is_complete
@@ -46,7 +46,7 @@ class SearchState:
     """
 
     surrogates: dict[str, Surrogate] = field(default_factory=dict)
-    n_scores: float = 0.0
+    score_cost: float = 0.0
     max_inputs: float | None = None
     is_complete: bool = True
 
@@ -221,7 +221,7 @@ class WordSearch:
         if self.best_index is None:
             return max_acquisition > self._min_improvement_per_score()
         total_improvement = -self.candidates.target_loss
-        expected_total = max_acquisition * self.state.n_scores
+        expected_total = max_acquisition * self.state.score_cost
         return total_improvement != 0 and expected_total > total_improvement
 
     def _select_batch(
@@ -294,7 +294,7 @@ class WordSearch:
         # `_find_undecided` returns affordable candidates only, so the first one is affordable even
         # if rounding errors suggest otherwise.
         indices = indices[: max(1, int(n_affordable))]
-        self.state.n_scores += self.relative_costs[name] * len(indices)
+        self.state.score_cost += self.relative_costs[name] * len(indices)
         self.posteriors[name].learn(indices, self.candidates.scores(name, indices))
         self._update_best()
 
@@ -459,10 +459,10 @@ class WordSearch:
         The minimum is an eighth of the mean improvement per score so far, over all positions of the
         sentence. It applies until the first improvement at a position.
         """
-        if self.state.n_scores == 0:
+        if self.state.score_cost == 0:
             return 0.0
         # The loss of the natural sentence is 0, so -target_loss is the total improvement so far.
-        return -self.candidates.target_loss / self.state.n_scores * _MIN_RELATIVE_GAIN
+        return -self.candidates.target_loss / self.state.score_cost * _MIN_RELATIVE_GAIN
 
 
 def _compute_relative_costs(candidates: Candidates) -> dict[str, float]:

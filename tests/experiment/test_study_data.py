@@ -147,9 +147,14 @@ def test_imported_logs_equal_server_tables(study: Study, tmp_path: Path) -> None
     write_lines(folder / "a.jsonl", lines[:3])
     write_lines(folder / "b.txt", lines[2:] + raw_log(study, 3, second, 2))
     found = import_logs(study, [folder])
-    assert (found.sessions, found.added, found.conflicts, found.notes) == (2, 8, 0, ())
+    assert (found.sessions, found.added_answers, found.conflicting_answers, found.notes) == (
+        2,
+        8,
+        0,
+        (),
+    )
     again = import_logs(study, [folder])
-    assert (again.added, again.notes) == (0, ())
+    assert (again.added_answers, again.notes) == (0, ())
     collected = read_study_data(study)
     assert collected.sessions["outcome"].tolist() == ["complete", "unfinished"]
     assert collected.sessions["source"].tolist() == ["import"] * 2
@@ -253,7 +258,7 @@ def test_logs_without_a_digest_are_skipped(study: Study, tmp_path: Path) -> None
     found = import_logs(
         study, [write_lines(tmp_path / "x.jsonl", [*lines, *raw_log(study, 2, "session-2")])]
     )
-    assert (found.added, found.sessions) == (6, 1)
+    assert (found.added_answers, found.sessions) == (6, 1)
     assert len(found.notes) == len(lines)
     assert "line 1 is left out: its digest is None: it comes from a page" in found.notes[0]
 
@@ -281,7 +286,7 @@ def test_faulty_lines_of_raw_logs_are_skipped(
     with path.open("a", encoding="utf-8") as file:
         file.write('\n{"session": "cut o')
     found = import_logs(study, [path])
-    assert (found.added, found.conflicts) == (2, 1)
+    assert (found.added_answers, found.conflicting_answers) == (2, 1)
     texts = " | ".join(found.notes)
     for part in (
         "line 2 is left out: it has no session",
@@ -327,7 +332,7 @@ def test_imported_sessions_get_the_outcome_of_the_server(study: Study, tmp_path:
         "session-4": "complete",
     }
     write_lines(tmp_path / "rest.jsonl", raw_log(study, 3, "session-3")[3:])
-    assert import_logs(study, [tmp_path / "rest.jsonl"]).added == 6
+    assert import_logs(study, [tmp_path / "rest.jsonl"]).added_answers == 6
     ends = read_study_data(study).sessions.set_index("session")["outcome"].to_dict()
     assert (ends["session-1"], ends["session-3"]) == ("failed_checks", "complete")
 
@@ -360,7 +365,7 @@ def test_files_without_a_log_are_rejected(
     why = f"{folder / 'notes.txt'}, line 1: the body is not JSON"
     assert refused(folder) == f"contstim: {folder} has no log of this study ({why}); {what}\n"
     right.rename(folder / "right.jsonl")
-    assert import_logs(study, [folder]).added == 6
+    assert import_logs(study, [folder]).added_answers == 6
 
 
 def test_skipped_lines_create_no_session(study: Study, tmp_path: Path) -> None:
@@ -398,7 +403,7 @@ def test_failed_writes_leave_no_partial_data(
     assert capsys.readouterr().err == what
     assert read_study_data(study).sessions.empty
     fill("UPDATE OF released_at ON sessions")
-    assert import_logs(study, [logs]).added == 6
+    assert import_logs(study, [logs]).added_answers == 6
     release = ["experiment", "release", str(study.folder), "--session", "session-1"]
     assert main(release) == 2
     assert capsys.readouterr().err == what
@@ -452,7 +457,7 @@ def test_invalid_recruiter_ids_in_logs_are_noted(study: Study, tmp_path: Path) -
     lines = raw_log(study, 1, "session-1")
     lines[0]["consent"]["recruiter"] = {"participant": FORMULA, "jatos_result": "7"}
     found = import_logs(study, [write_lines(tmp_path / "x.jsonl", lines)])
-    assert found.added == 6
+    assert found.added_answers == 6
     assert "is left out, because it has characters that" in found.notes[0]
     assert read_recruiter_ids(study)["recruiter_id"].tolist() == [None]
 

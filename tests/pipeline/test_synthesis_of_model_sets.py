@@ -99,7 +99,7 @@ def test_plan_command_and_python_give_equal_rows(tmp_path: Path, name: str) -> N
     plan = read_study_plan(tmp_path / "study.toml")
     report = run_study(plan, SequentialExecutor())
     assert report.is_complete
-    assert {status.table for status in run_status(plan)[0]} == {"up to date"}
+    assert {status.table_state for status in run_status(plan)[0]} == {"up to date"}
     with (plan.out / "synthesized.csv").open(encoding="utf-8", newline="") as file:
         from_toml = list(csv.DictReader(file))
     assert len(from_toml) == len(expected)

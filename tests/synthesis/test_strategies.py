@@ -36,7 +36,7 @@ def _five_candidates(known: tuple[bool, bool], **more: Any) -> PlantedCandidates
 
 def _state_without_improvement() -> SearchState:
     """Scores have brought next to nothing so far, so that everything is worth its cost."""
-    return SearchState(n_scores=1.0)
+    return SearchState(score_cost=1.0)
 
 
 KNOWN = [(True, True), (False, True), (True, False), (False, False)]

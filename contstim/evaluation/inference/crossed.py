@@ -208,7 +208,7 @@ class QuasiFInference:
         return replace(
             result,
             p=gap.p_value(),
-            effect=rank_biserial(values.matched[:, model] - values.lower[:, model]),
+            effect=rank_biserial(values.value_on_ceiling_trials[:, model] - values.lower[:, model]),
             side=float(np.sign(gap.value)),
             details=details | dict(zip(CEILING_INTERVALS, ends, strict=True)),
         )

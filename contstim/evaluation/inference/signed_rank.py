@@ -107,7 +107,7 @@ class SignedRankInference:
             means = resample_values(group.subset, values.measure, self.resamples)
             samples[:, group.subset.models] = means
         # Test the models against the lower ceiling, then the differences between two models.
-        models = self._test_columns(values.matched - values.lower, samples)
+        models = self._test_columns(values.value_on_ceiling_trials - values.lower, samples)
         differences = values.value[:, first] - values.value[:, second]
         return models, self._test_columns(differences, samples[:, first] - samples[:, second])
 

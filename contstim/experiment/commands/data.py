@@ -132,8 +132,8 @@ def import_data(
     for note in result.notes:
         print_message(note)
     print(
-        f"{result.sessions} sessions, {result.added} new answers, "
-        f"of which {result.conflicts} conflict with earlier ones"
+        f"{result.sessions} sessions, {result.added_answers} new answers, "
+        f"of which {result.conflicting_answers} conflict with earlier ones"
     )
     return 1 if result.notes else 0  # exit status 1 if something was left out
 

@@ -209,7 +209,7 @@ class StageStatus:
         Number of finished tasks.
     errors
         Error messages of the tasks that failed and are not tried again.
-    table
+    table_state
         State of the table: ``up to date``, ``out of date`` or ``not made``.
     remaining_seconds
         Expected duration of the remaining tasks with one worker. None if it is unknown.
@@ -219,7 +219,7 @@ class StageStatus:
     n_tasks: int
     n_done: int
     errors: tuple[str, ...]
-    table: str
+    table_state: str
     remaining_seconds: float | None
 
 
