@@ -219,16 +219,16 @@ class MutualInformation(Policy):
     def pair_values_in_block(
         self, state: PolicyState, shortlist: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
-        """Compute the information of one more answer, averaged over the answers in the block.
+        """Compute how much the answer to one more pair in a block would say about the models.
 
         The answers to the chosen pairs are not known yet. A combination of them is called an
         *outcome*. For each outcome the models are reweighted by Bayes' rule, and the mutual
-        information of one more answer is computed. The result is the mean over outcomes.
+        information between one more answer and the correct model is computed, then averaged.
 
         Parameters
         ----------
         state, values
-            Posterior and preferences of the models, and values of single pairs, which are not used.
+            Posterior and preferences of the models; `values` (each pair alone) is not used here.
         shortlist : (L,) array of int
             Indices of the pairs with the largest values.
         chosen

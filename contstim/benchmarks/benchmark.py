@@ -73,10 +73,11 @@ class BenchmarkResult:
 class Benchmark(ABC):
     """Human judgements of sentences, with a criterion that is applied to one model at a time.
 
-    A criterion measures how well scores of sentences agree with the judgements; examples are
-    accuracy and a correlation. Subclasses define `sentences`, which a model has to score, and
-    `estimate`, which computes the criterion from the values of a model. `extract_values` computes
-    these values from scores, and `published_values` contains them for published models.
+    A criterion measures how well a model agrees with the judgements; examples are accuracy and a
+    correlation. It is computed from *values* of the model, one per sentence or per paradigm. The
+    method `extract_values` returns the values; by default they are the model's scores of the
+    sentences. Subclasses define `sentences`, which a model has to score, and `estimate`, which
+    computes the criterion. `published_values` contains the values of published models.
 
     Attributes
     ----------

@@ -77,8 +77,8 @@ class SuiteBenchmark(ParadigmBenchmark):
     suites
         Suites of items with predictions about the surprisal of words; see `Suite`.
     circuits
-        Group of each suite, by the name of the suite. A circuit tests related phenomena, such as
-        agreement.
+        Mapping from the name of each suite to its circuit, a group of suites that test related
+        phenomena, such as agreement.
 
     Source
     ------
@@ -86,6 +86,8 @@ class SuiteBenchmark(ParadigmBenchmark):
 
     Examples
     --------
+    The formula predicts that region 1 has a lower surprisal in condition "easy" than in "odd".
+
     >>> regions = {"easy": [(1, ["He", "ran."])], "odd": [(1, ["He", "running."])]}
     >>> suite = Suite("runs", ("(1;%easy%) < (1;%odd%)",), tuple((1, *r) for r in regions.items()))
     >>> benchmark = SuiteBenchmark(

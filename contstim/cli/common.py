@@ -67,7 +67,7 @@ def explain_interruption() -> Iterator[None]:
 
 
 def create_executor(name: str | None) -> Executor:
-    """Create the executor that the option ``--executor`` names; by default, this process."""
+    """Create an executor, which runs tasks; without a name, they run here one after the other."""
     if name is None:
         from contstim.pipeline.engine import SequentialExecutor
 

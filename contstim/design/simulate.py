@@ -340,20 +340,19 @@ def draw_ratings(
 class SimulatedData:
     """Results of n simulated studies of the same size, from which their power is computed.
 
-    The tests of a study need one number per rating and model, the influence of the rating on the
-    model's value (agreement with the participants). For accuracy it is 1 if the model predicts the
-    rating and 0 otherwise; for other measures it is a jackknife pseudo-value.
+    The value of a model, for example its accuracy, is a mean of one number per rating. This number
+    is called the influence of the rating. For accuracy it is 1 if the model predicts the rating and
+    0 otherwise; for other measures it is a jackknife pseudo-value.
 
     Attributes
     ----------
     participant_index : (C,) array
         Index of the participant who gave each of the C ratings of a study, the same in all studies.
     item : (n, C) array
-        Code of the item of each rating in each study.
+        Integer that identifies the item of each rating in each study.
     influences
-        Tuples of the name of an analysis, a measure, and an array of shape (M, n, C) with the
-        influence of each rating on the value of each of M models in each study. NaN where it is
-        undefined.
+        One tuple for each analysis and measure: name of the analysis, measure, and influences of
+        the ratings for each of M models, shape (M, n, C). NaN where an influence is undefined.
     """
 
     participant_index: IntArray

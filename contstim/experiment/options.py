@@ -166,7 +166,7 @@ class SessionOptions:
 
 @settings
 class TrialOptions:
-    """Table ``[trial]``: presentation of a trial.
+    """Table ``[trial]``: what participants see in a trial, and how they respond.
 
     Attributes
     ----------
@@ -180,8 +180,8 @@ class TrialOptions:
     points
         Number of points of a rating scale.
     columns
-        Columns of the design that a JavaScript module in the study's folder shows; if empty, the
-        module shows pairs.
+        Columns of the table of trials with the content that a JavaScript module in the study's
+        folder shows. If empty, the module shows the two sentences of a pair.
     progress
         Position of the progress bar on the page: ``top`` or ``foot``.
     """

@@ -160,7 +160,7 @@ class ScoreCache:
         key
             Name of the folder.
         columns
-            Keys of lists in the JSON files.
+            Keys of the JSON files to read. Each key has a list with one element per sentence.
 
         Yields
         ------

@@ -291,10 +291,11 @@ class ReducedModel(SentenceModel):
     ) -> ReplacementScores:
         """Score a sentence with one word replaced by each of V candidates.
 
-        The score is the log-probability times a factor that depends on the number of tokens. For
-        models of whole words, this number is the same for all candidates, and the results of the
-        underlying model are multiplied by the factor. For models of subword tokens it varies. Upper
-        bounds then use the largest possible factor, and exact scores are computed on request.
+        The score is the log-probability times a factor that depends on the number of tokens of the
+        sentence. For models of whole words, the factor is the same for all candidates, and the
+        results are exact if the results of the underlying model are exact. For models of subword
+        tokens, it varies. The result then contains estimates, and upper bounds computed with the
+        largest possible factor; its method `score` computes the exact scores of some candidates.
         """
         on_demand = super().score_replacements(sentence, position, words)
         if self.reduction.custom_score is not None:

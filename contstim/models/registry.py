@@ -121,7 +121,7 @@ class Family:
     summary
         Description in one line.
     loader
-        Function that maps a `ModelSpec` to a `SentenceModel`, or its address ``module:function``.
+        Function that maps a `ModelSpec` to a `SentenceModel`, or its path ``module:function``.
     kind
         Quantity and unit of the scores, or a function that returns them (see `register_family`).
     package
@@ -145,7 +145,7 @@ class Family:
         Raises
         ------
         InputError
-            If the loader returns anything but a `SentenceModel`; otherwise as the loader.
+            If the loader does not return a `SentenceModel`, or raises this error itself.
         """
         model = self._resolve(self.loader)(spec)  # import the loader, and call it
         if not isinstance(model, SentenceModel):
@@ -165,7 +165,7 @@ class Family:
         """
         if isinstance(self.kind, ScoreKind):  # the same kind for all models of the family
             return self.kind
-        if self.kind is not None:  # a function of the specification, or its address
+        if self.kind is not None:  # a function of the specification, or its path
             return cast("ScoreKind", self._resolve(self.kind)(spec))
         # If the loader is a model class, its attribute `kind` is a `ScoreKind`, or a property that
         # needs an instance. The property of the base class returns the default.
@@ -177,7 +177,7 @@ class Family:
         return self.load(spec).kind
 
     def _resolve(self, function: str | Callable[[ModelSpec], Any]) -> Callable[[ModelSpec], Any]:
-        """Return a function, and import it if it is given by its address ``module:function``."""
+        """Return a function, and import it if its import path ``module:function`` is given."""
         if not isinstance(function, str):
             return function
         user = f"the model family {self.name!r}"
@@ -203,10 +203,10 @@ def register_family(
     summary
         Description in one line, for ``contstim models list``.
     loader
-        Function that maps a `ModelSpec` to a `SentenceModel`, or its address ``module:function``.
+        Function that maps a `ModelSpec` to a `SentenceModel`, or its path ``module:function``.
     kind
         Quantity and unit of the models' scores, which readers of tables need without loading the
-        models. Alternatively, a function that maps a `ModelSpec` to a `ScoreKind`, or its address.
+        models. Alternatively, a function that maps a `ModelSpec` to a `ScoreKind`, or its path.
         By default, the attribute `kind` of the loader, if it is a class, or of a loaded model.
 
     Examples

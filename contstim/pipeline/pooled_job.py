@@ -247,7 +247,8 @@ class PooledSynthesisJob(SynthesisJob):
         Parameters
         ----------
         new_round
-            Round in which all tasks have ended. Its results and its summary are set.
+            Latest round, after the end of all its tasks. This method sets the attributes `results`
+            and `summary` of the round.
         """
         strategy = self.strategy
         n_done, n_batches = strategy.round_batches(len(self._rounds)).stop, strategy.n_batches

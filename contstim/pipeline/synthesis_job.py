@@ -179,10 +179,13 @@ class SynthesisJob:
         return tasks
 
     def prepare_searches(self) -> None:
-        """Prepare the searches after the natural sentences have been scored.
+        """Prepare the searches for synthetic sentences.
 
-        1. If a synthetic sentence should be improbable under several models, compute the standard
-           deviations of their scores, which give the scores the same scale.
+        A search looks for a sentence that some models reject and others accept; these models and
+        further constraints are called a *problem*. Natural sentences must have been scored before.
+
+        1. If several models should reject a sentence, compute the standard deviation of each
+           model's scores. Scores are divided by it, so that the models are on the same scale.
         2. Drop the natural sentences that lack a score under at least one model of their problems.
         3. Check that the remaining natural sentences satisfy the constraints, if the searches start
            from them.

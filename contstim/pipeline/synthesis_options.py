@@ -150,8 +150,10 @@ class SynthesisOptions:
     def list_problems(self, models: Sequence[str]) -> list[tuple[ProblemDefinition, ...]]:
         """Return the synthesis problems to solve for natural sentences.
 
-        A problem names the models that should find the synthetic sentence improbable (that reject
-        it), the models that should find it probable (that accept it), and constraints.
+        A problem describes one synthetic sentence: the models that should reject it (find it
+        improbable), the models that should accept it (find it probable), and constraints. A triplet
+        is a natural sentence with two synthetic ones; two models each reject one of them and accept
+        the other.
 
         Parameters
         ----------
@@ -161,9 +163,9 @@ class SynthesisOptions:
         Returns
         -------
         list of tuple of ProblemDefinition
-            For triplets, one tuple per pair of models, with the problems of the two synthetic
-            sentences. Otherwise a single tuple with one problem, for the models that the options
-            `reject` and `accept` name.
+            If the option `reject` is set, a single tuple with one problem, for the models in the
+            options `reject` and `accept`. Otherwise, triplets are made: one tuple per pair of
+            models, with the problems of the two synthetic sentences.
         """
         if self.reject:  # The models are named, so there is a single problem.
             return [(self._define(self.reject, self.accept),)]

@@ -191,7 +191,7 @@ class ProblemTask(Task):
     """Base class of tasks that synthesize sentences on which models disagree.
 
     Some models should find the sentences improbable (rejecting models), others probable (accepting
-    models). The attribute `models` contains one record for each of `definition.names`.
+    models). The attribute `models` contains one record for each of these models.
 
     Attributes
     ----------
@@ -200,7 +200,7 @@ class ProblemTask(Task):
     strategy_records
         Records of further models that the search strategy uses, for example to propose words.
     vocabulary
-        Digest of the vocabulary.
+        Digest that identifies the vocabulary, the list of words that the sentences may contain.
     strategy
         Name and options of the strategy, for example ``edit?candidates=8``.
     package

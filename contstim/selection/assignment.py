@@ -127,21 +127,20 @@ class AssignmentProblem:
         return self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
 
     def find_cheapest(self, role: Role, n: int) -> IntArray:
-        """Find the sentences of lowest cost that may be assigned to a role.
+        """Find the sentences of lowest cost that may be selected for a role.
 
         Parameters
         ----------
         role
-            Sentence 1 or sentence 2 of the pairs of two models. The cost is that of the model that
-            rejects the sentence.
+            Two models, and whether the sentences become sentence 1 or sentence 2 of their pairs.
+            The model that rejects the sentences determines the cost.
         n
             Number of sentences to find.
 
         Returns
         -------
         array
-            Rows of the sentences, by increasing cost; fewer than `n` if fewer may be assigned to
-            the role.
+            Rows of the sentences, by increasing cost; fewer than `n` if fewer may be selected.
         """
         order = self.cost_orders[role.reject]
         # `order` contains all sentences by increasing cost under the model that should reject them.

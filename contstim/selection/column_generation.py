@@ -460,15 +460,15 @@ class _Relaxation:
         return np.asarray(costs, dtype=np.float64)
 
     def _build_count_matrices(self, variables: _Variables) -> tuple[csr_array, csr_array, IntArray]:
-        """Build the matrices that count the sentences of each role and the roles of each sentence.
+        """Build two matrices: for the sentences of each role, and for the roles of each sentence.
 
-        Each of the n variables x_j is 1 if a sentence is assigned to a role, and 0 otherwise. The
-        product of a matrix and the vector x contains the counts.
+        A role is sentence 1 or 2 of the pairs of two models. Each of the n variables x_j is 1 if a
+        sentence is selected for a role, else 0. The product of a matrix and x contains the counts.
 
         Returns
         -------
         role_counts : sparse (A, n) array
-            1 if the variable belongs to the role, else 0.
+            1 if the variable belongs to the role, one of A roles, else 0.
         sentence_counts : sparse (R, n) array
             1 if the variable belongs to the sentence, else 0.
         rows : (R,) array

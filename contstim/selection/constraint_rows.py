@@ -93,16 +93,20 @@ class ConstraintRows:
         names: Sequence[str],
         unit: float = 1.0,
     ) -> None:
-        """Add n rows with the same bounds.
+        """Add n constraints that have the same bounds, each as a row of the programme.
+
+        Each constraint requires that the sum of the weights of all selected sentences is between
+        the two bounds. A role is sentence 1 or sentence 2 of the pairs of two models.
 
         Parameters
         ----------
         weights
-            Weights of the sentences for each role, shape (S, n). None: all weights are 0.
+            One array per role, with the weight that each of the S sentences has in each constraint
+            if it is selected for this role, shape (S, n). None: all weights are 0.
         lower, upper
             Bounds of the weighted sums.
         names
-            Description of each of the n rows, for error messages.
+            Description of each of the n constraints, for error messages.
         unit
             Divisor by which error messages convert a violation to the unit of the feature.
         """

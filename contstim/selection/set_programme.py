@@ -469,9 +469,9 @@ class _GreedySelection:
     def add_best(self) -> bool:
         """Select the candidate of highest value, and return whether any candidate was available.
 
-        The value of candidate k is sum_q c[k, q] exp(-s[q]), where c[k, q] is its contribution to
-        the pair of models q, and s[q] the sum of the contributions of the selected candidates. The
-        pairs of models that are not yet distinguished well have the largest weights exp(-s[q]).
+        The value of candidate k is sum_q c[k, q] exp(-s[q]), where c[k, q] states how well it
+        distinguishes the two models of pair q, and s[q] is the sum of c over selected candidates.
+        Pairs of models that are not yet distinguished well have the largest weights exp(-s[q]).
         """
         is_available = np.all(self.n_uses[self.pairs] < self.max_uses, axis=1)
         is_available[self.chosen] = False

@@ -247,7 +247,8 @@ class Search:
         position
             Position of the word to replace.
         round_number
-            Number of rounds over all positions so far that found no improvement.
+            Number of rounds over all positions that found no improvement since the last change. A
+            strategy can search more words in later rounds.
         base
             Sentence in which the word is replaced. Default: the current sentence.
         prefilter

@@ -76,7 +76,8 @@ class DraftBatch:
         words
             New word of each of these sentences.
         log_probs
-            Log-probability of each new word under the writer in nats, shape (k,).
+            Log-probability of each new word in nats, under the language model that writes the
+            sentences, shape (k,).
         """
         new_words = zip(rows.tolist(), words, strict=True)
         new_log_probs = zip(rows.tolist(), log_probs.tolist(), strict=True)

@@ -42,7 +42,7 @@ _MIN_FRACTION = 1e-6
 
 @dataclass(frozen=True)
 class Target:
-    """Natural sentence to which one sampled sentence will be assigned as its synthetic sentence.
+    """Natural sentence that needs a synthetic sentence, with the requirements for the latter.
 
     A triplet needs two targets with the same natural sentence, one for each synthetic sentence.
 
@@ -51,7 +51,7 @@ class Target:
     natural
         Text of the natural sentence.
     problem
-        Loss and constraints of the synthetic sentence, with models given by name.
+        Models (by name), loss and constraints of the synthetic sentence.
     """
 
     natural: str
@@ -137,12 +137,12 @@ def assign_sentences(
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[str | None]:
-    """Assign sampled sentences to natural sentences, each to at most one.
+    """Choose one of many sampled sentences as the synthetic sentence of each natural sentence.
 
-    The assignment uses as many sentences as possible. Among the assignments with this number of
-    sentences, it minimises the total loss. If this assignment (`linear_sum_assignment`) contains
-    too many similar sentences, a near-optimal assignment within the limits is returned: the linear
-    relaxation of the problem is rounded, and then improved by adding sentences.
+    No sampled sentence is used twice, and as many as possible are used. Among the assignments with
+    this number of sentences, the function minimises the total loss. If this assignment
+    (`linear_sum_assignment`) contains too many similar sentences, a near-optimal assignment within
+    the limits is returned: the linear relaxation is rounded, and then improved by adding sentences.
 
     Parameters
     ----------
@@ -153,10 +153,10 @@ def assign_sentences(
     diversity_cap
         Maximum number of assigned sentences that begin, or that end, with the same three words.
     max_word_share
-        Maximum fraction of the sentences assigned for the same models that may contain the same
-        word. The limit is never below two sentences, nor below the number of natural sentences that
-        contain the word. Frequent words (`contstim.text.diversity.FREQUENT_ZIPF`) are not limited.
-        1: no limit.
+        Maximum fraction of sentences that may contain the same word, among all sentences chosen for
+        the same models. The limit is never below two sentences, nor below the number of natural
+        sentences that contain the word. Frequent words (`contstim.text.diversity.FREQUENT_ZIPF`)
+        are not limited. 1: no limit.
 
     Returns
     -------

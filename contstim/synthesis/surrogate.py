@@ -206,8 +206,8 @@ class Posterior:
         indices, exact
             Indices of k candidates and their exact scores in nats, shape (k,).
         keep
-            Whether to add the scores to the training data of `surrogate`, the regression from which
-            the distributions at other positions of the sentence are derived.
+            Whether the scores should also improve predictions at other positions of the sentence,
+            as training data of the regression model `surrogate`.
         """
         x, y = self.features[indices], (exact - self.estimates[indices]) / self.scale[indices]
         self._x, self._y = np.concatenate([self._x, x]), np.concatenate([self._y, y])

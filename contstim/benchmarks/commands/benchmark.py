@@ -47,11 +47,11 @@ def benchmark(
     Parameters
     ----------
     names
-        data sets or benchmarks [list the data sets]
+        data sets or benchmarks; without a name, the data sets are listed
     model
-        model to evaluate, called NAME in tables [the published models only]
+        model to evaluate, called NAME in tables, in addition to the published models
     source
-        folder with the published files, identified by content or name [download them]
+        folder with the published files, which are downloaded otherwise
     cache
         folder of saved scores [in the user's cache]
     out

@@ -213,7 +213,8 @@ def _rename_session_columns(
     sessions
         Export with one row per session.
     other_columns
-        Names of the columns with questions, and all column names in the table of questions.
+        Columns that do not describe a session: columns with the answers to questions, and columns
+        of the table that lists the questions.
 
     Returns
     -------

@@ -18,6 +18,10 @@ _N_STUDIES, _N_PARTICIPANTS, _N_PAIRS, _N_MODELS = 3, 7, 9, 3
 def check_measure(measure: Measure, seed: int = 0) -> list[str]:
     """Check a measure on small random studies with ties and missing choices.
 
+    The method `participant_value` defines the value of a model for a participant. The method
+    `values` computes it as the mean of one number per choice, a jackknife pseudo-value. The check
+    compares both results.
+
     Parameters
     ----------
     measure
@@ -33,7 +37,7 @@ def check_measure(measure: Measure, seed: int = 0) -> list[str]:
     Raises
     ------
     ValidationError
-        If the mean pseudo-values differ from the definition.
+        If `values` and `participant_value` return different results.
 
     Examples
     --------

@@ -76,9 +76,11 @@ class SignedRankCosine(Measure):
     def resampled_values(
         self, rating: FloatArray, log_ratio: FloatArray, copies: FloatArray
     ) -> FloatArray:
-        """Return the cosines in bootstrap samples of sentence pairs.
+        """Return the cosines between participants and models in bootstrap samples of pairs.
 
-        The copies of a pair have equal ratings and equal log-ratios, so their ranks are tied.
+        A cosine compares the signed ranks of a participant's ratings with the signed ranks of a
+        model's log-ratios. The copies of a pair have equal ratings and equal log-ratios, so their
+        ranks are tied.
 
         Parameters
         ----------
@@ -158,12 +160,12 @@ class SignedRankCosine(Measure):
         return influence[participant_index]
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return jackknife pseudo-values of the largest possible cosine.
+        """Return the influence of each choice on the largest cosine that a model can reach.
 
-        Tied ratings reduce the largest cosine v of a model below 1: it is the cosine of the ratings
-        with themselves. The largest upper noise ceiling is sqrt(v). By the delta method, a
-        pseudo-value x of v corresponds to the pseudo-value sqrt(v) + (x - v) / (2 sqrt(v)) of the
-        square root.
+        The largest cosine v is the cosine of a participant's ratings with themselves, which is less
+        than 1 if ratings are tied. The largest upper noise ceiling is sqrt(v). The influence x of a
+        choice on v is its jackknife pseudo-value; the mean of x over choices is v. By the delta
+        method, its influence on sqrt(v) is sqrt(v) + (x - v) / (2 sqrt(v)).
 
         Parameters
         ----------
@@ -173,9 +175,9 @@ class SignedRankCosine(Measure):
         Returns
         -------
         value : array
-            Pseudo-values of the maximum for models and the lower noise ceiling, shape (R,).
+            Influences on v, the maximum for models and the lower noise ceiling, shape (R,).
         upper_ceiling : array
-            Pseudo-values of the maximum for the upper noise ceiling, shape (R,).
+            Influences on sqrt(v), the maximum for the upper noise ceiling, shape (R,).
         """
         human = subset.human_ranks
         # Cosine of the ratings with themselves, which is below 1 if there are ties.

@@ -154,7 +154,7 @@ class CausalModel(TransformerModel, PrefixModel):
 
     @property
     def event(self) -> CausalEvent:
-        """Definition of the score: start and end symbols, and treatment of words."""
+        """Text to which the model assigns a probability: words, start and end symbols."""
         convert = self.checkpoint.tokenizer.convert_ids_to_tokens
         # Tokens before every sentence, for example "<s>". A prompt, which is a text before the
         # sentence, is identified by its length and a digest of its tokens.
@@ -376,10 +376,10 @@ class CausalModel(TransformerModel, PrefixModel):
     def _token_log_probs(self, encoded: EncodedSentence, predictions: _Predictions) -> FloatArray:
         """Return the log-probability in nats of each scored token of a sentence, shape (T,).
 
-        If word probabilities are corrected for white space (see `CausalModel`), log P(B | context)
-        is subtracted from the first token of each word and log P(B | context, word) is added to its
-        last token, where B is the set of tokens that cannot continue a word. `predictions` is the
-        result of `predict` at the positions of `_prediction_positions`.
+        If word probabilities include the end of the word (see `CausalModel`), the log-probability
+        that the word ends is added to the last token of each word. A word can only begin where the
+        word before it has ended, so the same log-probability is subtracted from its first token.
+        `predictions` is the result of `predict` at the positions of `_prediction_positions`.
         """
         n_tokens = len(encoded.scored_positions)
         log_probs = np.array(predictions["token"][:n_tokens], dtype=np.float64)

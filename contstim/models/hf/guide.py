@@ -86,7 +86,7 @@ class MaskedGuide(TokenPrefixes):
         rows
             Index of the prefix before each word, shape (k,).
         indices
-            Index of each word in the word list of the next position, shape (k,).
+            Index of each word in the list of candidate words for the next position, shape (k,).
 
         Returns
         -------

@@ -168,16 +168,16 @@ class CausalOptions(_SpecOptions):
 
 @dataclass(frozen=True)
 class CausalEvent(Event):
-    """Definition of the score of a causal model, which is stored with each score.
+    """Text to which a causal model assigns a probability; stored with each score.
 
     Attributes
     ----------
     first
-        Form of the first word: ``spaced`` if its token includes a space, ``unspaced`` if not, or
-        ``unmarked`` if tokens do not include white space.
+        White space before the first word of a sentence: ``spaced`` if the first token begins with a
+        space, ``unspaced`` if not, or ``unmarked`` if no token of the model contains white space.
     words
-        ``tokens`` if the probability of a word is the product of its tokens' probabilities,
-        ``corrected`` if it includes the probability that the word ends.
+        Probability of a word: ``tokens`` if it is the product of its tokens' probabilities,
+        ``corrected`` if it includes the probability that the word ends after them.
     """
 
     first: str = "unmarked"

@@ -59,10 +59,11 @@ def read_word_counts(path: Path) -> tuple[list[str], IntArray, IntArray]:
 
 
 class TokenUnigram(SentenceModel):
-    """Unigram model over the tokens of a transformer, for the reduction SLOR.
+    """Unigram model over the tokens of a transformer, needed to compute the score SLOR.
 
-    SLOR subtracts the unigram log-probability of a sentence from its log-probability. As in Kann et
-    al. (2018), the unigrams are the subword tokens of the transformer.
+    SLOR, the syntactic log-odds ratio, corrects log-probabilities for rare words: it subtracts the
+    unigram log-probability of a sentence from its log-probability. As in Kann et al. (2018), the
+    unigrams are the subword tokens of the transformer.
 
     The training text of a checkpoint is rarely available, so the tokens are counted in the training
     text of the bundled models. With Laplace smoothing, the probability of a token is

@@ -353,10 +353,11 @@ class _WordIndex:
 def _find_ngram_keys(
     block: _LineBlock, levels: Sequence[NgramLevel], n_words: int, index: _WordIndex
 ) -> IntArray | None:
-    """Return integers that identify the L n-grams of a block of lines, shape (L,).
+    """Return integers that identify the n-grams in L lines of a file, shape (L,).
 
-    The integers are the keys of `NgramLevel`. `levels` contains the n-grams of all lower orders.
-    The result is None if they lack the context of an n-gram, the n-gram without its last word.
+    The integers are the keys of `NgramLevel`. `levels` contains all shorter n-grams of the file.
+    The result is None if the file is incomplete: a line has an n-gram, but `levels` does not
+    contain the first n - 1 words of this n-gram.
     """
     order = len(levels) + 1
     # The fields 1, 2, ..., n of a line are the words of its n-gram.

@@ -40,9 +40,10 @@ class SetOptions(SelectionOptions):
     n
         Number of sentence pairs to select.
     criterion
-        Criterion that the selection maximises for the pair of models that it distinguishes least:
-        ``separation``, the number of sentence pairs of which two models prefer different
-        sentences, or ``log-bf``, the expected logarithm of the Bayes factor between the models.
+        Measure of how well the selected sentence pairs distinguish two models: ``separation``, the
+        number of sentence pairs of which the models prefer different sentences, or ``log-bf``, the
+        expected logarithm of the Bayes factor between the models. The selection maximises the
+        smallest value among all pairs of models.
     rank_margin
         Minimum difference in fractional rank between the sentences of a pair.
     uses
@@ -53,8 +54,9 @@ class SetOptions(SelectionOptions):
         Model of participants' responses, for the criterion ``log-bf``. Default: the default model
         of `select_set`.
     synthetic
-        Whether all pairs of sentences of a triplet, natural and synthetic, may also be selected.
-        The triplets are those of the table ``[synthesis]``.
+        Whether pairs with synthetic sentences may be selected. The table ``[synthesis]`` makes
+        triplets of a natural and two synthetic sentences; any two sentences of a triplet are a
+        pair.
     """
 
     n: PositiveInt = 360
