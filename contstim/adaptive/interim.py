@@ -143,7 +143,7 @@ class ChosenTrials:
 
     @property
     def screen_preferences(self) -> FloatArray:
-        """Preferences of the models for the sentence on the right, shape (T, M)."""
+        """Preferences of the models for the right sentence (in SD of log-probability), (T, M)."""
         return self.side_sign[:, None] * self.pool.preferences[self.pair]
 
     @property

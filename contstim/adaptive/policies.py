@@ -101,9 +101,9 @@ class Policy(ABC):
         Text of the criterion, which completes the sentence "otherwise ..." in preregistrations.
     uses_answers
         Whether the choice depends on previous answers.
-    is_fixed
+    is_fixed_before_study
         Whether trials are fixed before the study. All participants may then see the same pairs,
-        each of them once. Otherwise each pair is shown to one participant only.
+        in the same or another order. Otherwise each pair is shown to one participant only.
     random_share
         Proportion of trials drawn uniformly, or None for `PolicyOptions.epsilon`.
 
@@ -120,7 +120,7 @@ class Policy(ABC):
 
     reason: ClassVar[str]
     uses_answers: ClassVar[bool] = True
-    is_fixed: ClassVar[bool] = False
+    is_fixed_before_study: ClassVar[bool] = False
     random_share: ClassVar[float | None] = None
 
     @abstractmethod
@@ -293,7 +293,7 @@ class InOrder(Policy):
 
     reason = "in a fixed order"
     uses_answers = False
-    is_fixed = True
+    is_fixed_before_study = True
     random_share = 0.0
 
     def pair_values(self, state: PolicyState) -> FloatArray:

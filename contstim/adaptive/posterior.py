@@ -260,7 +260,7 @@ class ParticipantQuadrature:
 
     @property
     def grid(self) -> FloatArray:
-        """Preferences at which answer probabilities are tabulated, equally spaced, shape (G,)."""
+        """Tabulated preferences (in SD of log-probability), equally spaced, shape (G,)."""
         maximum = self.link.response_model.max_preference
         return np.linspace(-maximum, maximum, _N_GRID)
 

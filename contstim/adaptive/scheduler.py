@@ -71,7 +71,7 @@ class AdaptivePlan:
     @property
     def is_fixed(self) -> bool:
         """Whether the trials are fixed before the study."""
-        return self.trial_selection.implementation.is_fixed
+        return self.trial_selection.implementation.is_fixed_before_study
 
     @property
     def design(self) -> str:

@@ -347,7 +347,7 @@ class DeltaBenchmark(Benchmark):
         return self._deltas(self.judgements.set_index("id")["judgement"])
 
     def model_deltas(self, scores: pd.Series) -> FloatArray:
-        """Return the model's delta of each pair, (P,), from scores by sentence id.
+        """Return the model's delta of each pair in SD of the scores, (P,), from scores by id.
 
         Scores are z-scored first. Pairs without both scores are NaN.
         """

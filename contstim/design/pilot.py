@@ -157,7 +157,7 @@ def _estimate_slope_sd(
     pair_weights = n_choices / n_choices.sum()
 
     def compute_latent(slope_sd: float) -> FloatArray:
-        """Return the preferences that give the probabilities of choices, by inverting a grid."""
+        """Return the preferences (in SD of the noise) that give the probabilities of choices."""
         return np.interp(probability, mean_choice(latent_grid, slope_sd), latent_grid)
 
     def compute_excess_variance(slope_sd: float) -> float:

@@ -261,7 +261,7 @@ class ScoredPrefixes(Prefixes):
         return [f"{self._texts[row]} {words[i]}".strip() for row, i in pairs]
 
     def log_probs(self, rows: IntArray, indices: IntArray) -> FloatArray:
-        """Return the score differences between texts with and without the word, shape (k,)."""
+        """Return the score differences (nats) between texts with and without the word, (k,)."""
         if not len(rows):
             return np.zeros(0)
         return (
@@ -269,12 +269,12 @@ class ScoredPrefixes(Prefixes):
         )
 
     def end_log_probs(self, mark: str) -> FloatArray:
-        """Return the score differences due to the mark and the end, shape (R,)."""
+        """Return the score differences (nats) due to the mark and the end, shape (R,)."""
         closed = self._closed_model.score([text + mark for text in self._texts])
         return np.asarray(closed - self._scores)
 
     def comma_log_probs(self) -> FloatArray:
-        """Return the score differences due to a comma, shape (R,)."""
+        """Return the score differences (nats) due to a comma, shape (R,)."""
         return np.asarray(self._model.score([text + COMMA for text in self._texts]) - self._scores)
 
     def add_commas(self, is_marked: BoolArray) -> ScoredPrefixes:

@@ -63,7 +63,7 @@ class Reduction:
 
 
 def reading_score(scores: TokenScores, event: Event) -> float:
-    """Return the reading score, a log-probability per word that rewards a complete sentence.
+    """Return the reading score (nats per word), which rewards a complete sentence.
 
     The score is LP / W + LP_end, where LP is the log-probability of the sentence, W its number of
     words and LP_end the log-probability of the final punctuation and of the end symbol. These are

@@ -74,7 +74,7 @@ def publish(
     columns
         further column of the choices to publish
     withhold
-        sentences that must not be published, one per line or in a column `sentence`
+        file of sentences that must not be published, one per line or in a column `sentence`
     scores
         log-probabilities of the sentences, output of `contstim score`
     model

@@ -146,7 +146,7 @@ class ServedModel(EngineModel):
 
     @property
     def batch_tolerance(self) -> float:
-        """Maximum difference between two scores of one text during validation."""
+        """Maximum difference in nats between two scores of one text during validation."""
         return self._batch_tolerance
 
     def prompt_logprobs(self, texts: Sequence[str]) -> list[PromptLogprobs]:

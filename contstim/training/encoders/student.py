@@ -81,7 +81,7 @@ class RegressionTarget:
         return cls(float(intercept), float(slope), scale, float(n_tokens.mean()), is_sum)
 
     def trend(self, n_tokens: IntArray) -> FloatArray:
-        """Return the score predicted from the number of tokens, shape (S,)."""
+        """Return the score, in the teacher's unit, predicted from the number of tokens, (S,)."""
         return np.asarray(self.intercept + self.slope * n_tokens)
 
     def weights(self, n_tokens: IntArray) -> FloatArray:
@@ -94,7 +94,7 @@ class RegressionTarget:
         return np.asarray((scores - self.trend(n_tokens)) / self.scale)
 
     def predict(self, outputs: FloatArray, n_tokens: IntArray) -> FloatArray:
-        """Return the scores for the network's outputs, shape (S,)."""
+        """Return the scores, in the teacher's unit, for the network's outputs, shape (S,)."""
         residuals = self.scale * self.weights(n_tokens) * outputs
         return np.asarray(self.trend(n_tokens) + residuals, dtype=np.float64)
 
