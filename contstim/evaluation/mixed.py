@@ -55,7 +55,7 @@ def mixed_model_table(human: HumanData, scores: pd.DataFrame) -> pd.DataFrame:
         If there is no experimental choice with a preference, or no model.
     """
     if scores.empty:
-        raise InputError("mixed models need at least one language model; give models or scores")
+        raise InputError("mixed models need scores: give models or scores (--model or --scores)")
     ratio_columns = [f"ratio_{m + 1}" for m in range(len(scores.columns))]
     # A logistic regression needs a choice of one of the two sentences.
     is_used = (human.choices["kind"] == EXPERIMENTAL) & (human.choices["rating"] != 0)

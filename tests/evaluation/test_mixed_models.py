@@ -139,5 +139,5 @@ def test_mixed_models_need_scores(make_study, tmp_path, capsys):
     study.to_csv(tmp_path / "choices.csv", index=False)
     command = ["evaluate", str(tmp_path / "choices.csv"), "--mixed-models", "--out"]
     assert main([*command, str(tmp_path / "out")]) == 2
-    assert "mixed models need at least one language model" in capsys.readouterr().err
+    assert "give models or scores (--model or --scores)" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
