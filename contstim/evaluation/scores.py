@@ -169,10 +169,10 @@ def _has_scores(source: object, sentences: list[str], model: str) -> BoolArray:
     is_scored = np.ones(len(sentences), dtype=np.bool_)
     if isinstance(source, pd.DataFrame | ScoreTable):
         table = canonical_scores(source).log_probs
-        is_scored &= _match_rows(table, sentences).notna().all(axis=1)
+        is_scored &= _match_rows(table, sentences).notna().all(axis=1).to_numpy()
     elif isinstance(source, pd.Series | Mapping):
         table = _normalise_index(pd.Series(source), model).to_frame()
-        is_scored &= _match_rows(table, sentences).notna().all(axis=1)
+        is_scored &= _match_rows(table, sentences).notna().all(axis=1).to_numpy()
     elif isinstance(source, ScoreTableModel):
         is_scored &= source.has_scores(sentences)
     # Models with `unknown="error"` refuse sentences with words outside their vocabulary.
