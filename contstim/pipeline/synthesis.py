@@ -160,7 +160,7 @@ def write_synthesis(
             last_line = line
 
         # If sentences are sampled, the rows found so far are saved after each round.
-        interim = StageTable(folder / table.path.name) if table and POOL_STAGE.is_in(plan) else None
+        interim = StageTable(folder / "rows" / out.name) if out and POOL_STAGE.is_in(plan) else None
         task_settings = {**settings, "strategy": job.task_strategy}
         earlier_notes = interim and interim.notes
         if difference := earlier_notes and _describe_difference(earlier_notes, task_settings):

@@ -102,6 +102,8 @@ def test_interrupted_pool_continues_to_equal_rows(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # The folder of unfinished work contains a folder of the same name.
+    out = tmp_path / "scores"
     done = 0
     real = SampleTask.execute
 
@@ -114,15 +116,15 @@ def test_interrupted_pool_continues_to_equal_rows(
 
     monkeypatch.setattr(SampleTask, "execute", stop)
     with pytest.raises(KeyboardInterrupt):
-        write_synthesis(plan, tmp_path / "stopped.csv", SequentialExecutor())
-    assert not (tmp_path / "stopped.csv").exists()
-    write_synthesis(plan, tmp_path / "stopped.csv", SequentialExecutor())
+        write_synthesis(plan, out, SequentialExecutor())
+    assert not out.exists()
+    write_synthesis(plan, out, SequentialExecutor())
     # Each side has five batches in the first round, and two later rounds of one batch. The batches
     # that were finished are not sampled again.
     assert done == 15
-    assert (tmp_path / "stopped.csv").read_bytes() == (whole[0] / "triplets.csv").read_bytes()
+    assert out.read_bytes() == (whole[0] / "triplets.csv").read_bytes()
     executor = RecordingExecutor()
-    assert write_synthesis(plan, tmp_path / "stopped.csv", executor).is_up_to_date
+    assert write_synthesis(plan, out, executor).is_up_to_date
 
 
 def test_interrupted_pool_continues_with_other_limits(
@@ -151,7 +153,7 @@ def test_interrupted_pool_continues_with_other_limits(
         return real(task, worker)
 
     out, lines = tmp_path / "triplets.csv", list[str]()
-    saved = tmp_path / ".triplets.csv.run" / "triplets.csv"
+    saved = tmp_path / ".triplets.csv.run" / "rows" / "triplets.csv"
     with monkeypatch.context() as patch:
         patch.setattr(SampleTask, "execute", stop)
         with pytest.raises(KeyboardInterrupt, match=r"^[1-4] of 4 rows were found, see .*csv$"):
