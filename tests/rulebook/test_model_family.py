@@ -1,5 +1,6 @@
 """A custom model family: in specs of commands, study plans and worker processes."""
 
+import csv
 from pathlib import Path
 
 import pandas as pd
@@ -35,8 +36,7 @@ def test_custom_family_in_commands(site: Path, capsys: pytest.CaptureFixture[str
     text = site / "sentences.txt"
     text.write_text("The dog ran.\n", "utf-8")
     assert main(["score", "--model", "length:0.5", str(text)]) == 0
-    header, row = capsys.readouterr().out.splitlines()
-    found = dict(zip(header.split(","), row.split(","), strict=True))
+    (found,) = csv.DictReader(capsys.readouterr().out.splitlines())
     assert (found["model"], found["log_prob"]) == ("length:0.5", "-5.0")
     assert len(check_model(load_model("length:2"))) == 5
     assert main(["models", "list"]) == 0
