@@ -57,10 +57,10 @@ class Balance(SelectionConstraint):
     def add_rows(self, rows: ConstraintRows) -> None:
         """Require that the first and the second sentences of pairs have similar mean features.
 
-        For each pair of models, one row is added to the integer programme: |sum_i f(first_i) -
-        sum_i f(second_i)| <= n * tolerance, where f is the feature, and first_i and second_i are
-        the sentences of pair i, for i = 1, ..., n. The two means then differ by at most the
-        tolerance.
+        For each pair of models, one row is added to the integer programme:
+        ``abs(sum_i f(first_i) - sum_i f(second_i)) <= n * tolerance``, where f is the feature, and
+        first_i and second_i are the sentences of pair i, for i = 1, ..., n. The two means then
+        differ by at most the tolerance.
 
         Parameters
         ----------
