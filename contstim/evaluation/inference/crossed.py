@@ -78,10 +78,7 @@ class QuasiFInference:
         for group in values.subset_values:
             for model in group.subset.models:
                 results[model] = self._test_model(values, group, model, samples[model])
-        comparisons = [
-            self._compare_models(values, i, j, samples.get(i), samples.get(j)) for i, j in pairs
-        ]
-        return results, comparisons
+        return results, [self._compare_models(values, i, j, samples) for i, j in pairs]
 
     def compare_conditions(
         self,
@@ -214,7 +211,7 @@ class QuasiFInference:
         )
 
     def _compare_models(
-        self, values: AnalysisValues, i: int, j: int, first: _Sample | None, second: _Sample | None
+        self, values: AnalysisValues, i: int, j: int, samples: dict[int, _Sample]
     ) -> InferenceResult:
         """Compare models i and j by a test of their difference and a test of equivalence.
 
@@ -224,8 +221,8 @@ class QuasiFInference:
             Value (for example, accuracy) and noise ceilings of each model for each participant.
         i, j
             Indices of the two models.
-        first, second
-            Observations of models i and j, one per choice; None if a model was not evaluated.
+        samples
+            Observations of each evaluated model, one per choice, by index of the model.
 
         Returns
         -------
@@ -236,9 +233,9 @@ class QuasiFInference:
         # One difference per participant, NaN if one of the two values is not defined.
         differences = values.value[:, i] - values.value[:, j]
         n_participants = int((~np.isnan(differences)).sum())
-        if first is None or second is None or not n_participants:
+        if i not in samples or j not in samples or not n_participants:
             return InferenceResult()
-        estimate = first.difference(second, self.item_effects)
+        estimate = samples[i].difference(samples[j], self.item_effects)
         low, high = estimate.interval()
         # Models are equivalent if their difference is smaller than this share of the range from
         # chance to the lower noise ceiling.
@@ -394,6 +391,5 @@ def _collect_samples(subsets: Iterable[Subset], measure: Measure) -> dict[int, _
             predictions = subset.data.log_ratio[subset.pair, model]
             # One number per choice. Their mean over a participant is the value of the model for the
             # participant; for accuracy, the numbers are 1 for correct predictions and 0 otherwise.
-            influences = measure.trial_influence(subset, predictions)
-            samples[int(model)] = _Sample(subset, influences)
+            samples[int(model)] = _Sample(subset, measure.trial_influence(subset, predictions))
     return samples
