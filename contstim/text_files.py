@@ -237,7 +237,7 @@ def read_csv_header(
     except csv.Error:  # the first line is free text
         header = list(lines[:1])
     # The file is a table if its first line has the column or all alternative columns. Otherwise
-    # each line is one entry, unless the suffix of the file is that of a table.
+    # each line is one entry, unless the file has the suffix of a table.
     is_table = column in header or (alternative and {*alternative} <= {*header})
     if not is_table and {*TABLE_SUFFIXES} & {*Path(path).suffixes}:
         raise InputError(

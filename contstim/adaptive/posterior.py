@@ -406,7 +406,7 @@ class ModelPosterior:
             )
         self._counts[participant] += 1
         previous = self.log_evidence
-        # Update what is known about the participant's slope and side bias under each model.
+        # Update the posterior of the participant's slope and side bias under each model.
         # `log_probabilities` are log predictive probabilities of the answer, given the previous
         # answers, shape (models, median slopes).
         state, log_probabilities = self.quadrature.update(

@@ -129,7 +129,7 @@ class PlannedDesign:
             ("groups", self.groups),
             ("trials_each", self.pairs),
         ):
-            # Compare the number in the plan, None if not stated, with that in the table of trials.
+            # Compare the number in the plan (None if not stated) with the table of trials.
             planned = getattr(sample, name)
             if planned is not None and planned != number:
                 raise InputError(

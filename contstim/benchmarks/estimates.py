@@ -113,7 +113,7 @@ def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
 
     # Limits of the ratio g / c (MOVER, Donner and Zou 2012). A margin is the distance from an
     # estimate to a limit of its interval. Which margin of c applies depends on the sign of the
-    # ratio: try the one for a positive ratio, and use the other one if the ratio is not positive.
+    # ratio: assume a positive ratio first, and use the other margin if the result is not positive.
     c_margin_below, c_margin_above = c - c_low, c_high - c
     low = solve(g - g_low, c_margin_above, -1)
     if not low >= 0:

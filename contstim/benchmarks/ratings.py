@@ -141,7 +141,7 @@ class _RatingData:
         participant = None
         if "participant" in ratings:
             participant = np.asarray(pd.factorize(ratings["participant"])[0])
-        # Without a column of items, each sentence is an item of its own.
+        # Without a column of items, each sentence is a separate item.
         item = np.arange(len(sentences))
         if "item" in ratings:
             item_by_sentence = ratings.drop_duplicates("sentence")["item"]

@@ -34,7 +34,7 @@ def report_model(model: SentenceModel) -> None:
     punctuation, case and unknown words.
     """
     spec = "" if model.name == model.spec else f"{model.spec}, "
-    # The event states what is scored: units, start and end symbols, and treatment of words.
+    # The event defines the score: its units, start and end symbols, and treatment of words.
     print_message(f"{model.name}: {spec}{model.event}")
     if model.event.skips_first_word:
         print_message(

@@ -102,7 +102,7 @@ class RawChoices:
         Model scores in the file of choices, one row per sentence and one column per model; None if
         the file has no scores.
     notes
-        Messages about what the importer decided or converted automatically, one sentence each; for
+        Messages about automatic decisions and conversions of the importer, one sentence each; for
         example, which column contains the ratings.
     excluded
         Rows that the importer excluded, see `ExclusionLog.table`.
@@ -132,7 +132,7 @@ class HumanData:
         Rows excluded while reading, by rule and participant, with the columns `rule`,
         `participant`, `n_rows` and `detail`.
     notes
-        Messages about what the importer decided or converted automatically, one sentence each; for
+        Messages about automatic decisions and conversions of the importer, one sentence each; for
         example, which column contains the ratings.
     is_swapped
         Whether `align_choices` exchanged the two sentences of each row, with the index of

@@ -198,7 +198,7 @@ def check_rules(choices: pd.DataFrame, rules: ExclusionRules) -> None:
     # The rule on catch trials needs at least one catch trial with a known correct sentence.
     if rules.min_catch_correct is None or not catch_accuracy(choices).empty:
         return
-    # Explain what is missing: the kind "catch", or the correct sentences.
+    # Report whether the kind "catch" or the correct sentences are missing.
     if "expected" in choices and choices["expected"].notna().any():
         raise InputError(
             "the rule on catch trials needs trials of kind 'catch', and all trials with an "

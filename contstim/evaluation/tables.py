@@ -237,7 +237,7 @@ def _model_rows(
     # P-values of the same family are adjusted together for the false discovery rate.
     rows = []
     for model, (name, result) in enumerate(zip(outcome.data.models, results, strict=True)):
-        # Copy the numbers that all inference methods provide, then those of this method.
+        # Copy the numbers that all inference methods provide, then the numbers of this method.
         rows.append(
             {
                 "analysis": outcome.analysis.name,

@@ -388,7 +388,7 @@ def _serialise_materials(study: Study) -> str:
         content["module"] = study.module
     if study.adaptive is not None:
         content["adaptive"] = asdict(study.adaptive)
-    # All other tables of the settings. The recruitment platform does not influence what is shown.
+    # Add all other tables of settings. The recruitment platform does not influence the display.
     for name in {item.name for item in fields(StudySettings)} - {"recruiter", "format", "adaptive"}:
         value = getattr(study, name)
         is_list = isinstance(value, tuple)

@@ -68,7 +68,7 @@ class AnswerCache:
             " WHERE sequence > ? ORDER BY sequence",
             (self._last_sequence,),
         )
-        # Add the answers that were stored since the last call to those in memory.
+        # Load the answers that were stored since the last call.
         for row in rows:
             self._last_sequence = row["sequence"]
             answers = self._sessions[row["session"]]

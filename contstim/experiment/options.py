@@ -166,7 +166,7 @@ class SessionOptions:
 
 @settings
 class TrialOptions:
-    """Table ``[trial]``: what participants see in a trial, and how they respond.
+    """Table ``[trial]``: the display and the responses in a trial.
 
     Attributes
     ----------

@@ -85,7 +85,7 @@ def read_texts(path: Path, presentation: Presentation) -> dict[str, str]:
     texts = {**read_default_texts(), **presentation.translated_texts("en")}
     for key in presentation.text_keys.values():
         require_known("text of the presentation", key, texts)
-    # Replace default texts by those of the file, after checking them.
+    # Check the texts of the file, and replace the default texts with them.
     for key, text in read_toml(path).items() if path.exists() else ():
         require_known(f"text in {path}", key, texts)
         if not isinstance(text, str) or not text.strip():
@@ -391,7 +391,7 @@ def check_positions(study: Study, design: Design) -> None:
     """
     path = study.folder / "study.toml"
     min_trials = min(map(len, design.trials.values()))
-    # Positions of breaks count all trials, positions of attention checks only those of the design.
+    # Positions of breaks count all trials. Positions of attention checks count design trials only.
     min_design_trials = min_trials - len(study.attention)
     for check in study.attention:
         if check.after > min_design_trials:

@@ -362,8 +362,8 @@ def _make_answer_row(
     answer
         Recorded answer.
     pair
-        Additional columns of an adaptively chosen sentence pair; empty in other studies. Its item
-        and stimulus numbers replace those of the trial.
+        Additional columns of an adaptively chosen sentence pair; empty in other studies. The item
+        and stimulus numbers of the pair replace the numbers of the trial.
     is_correct
         Whether the answer is the expected one; None if no answer is expected.
     """

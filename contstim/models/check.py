@@ -261,7 +261,7 @@ def _check_unknown_words(model: SentenceModel, sentence: str) -> str:
     ValidationError
         If the model fails the check.
     """
-    # `model.event` defines the score; its field `unknown` states what happens to unknown words.
+    # `model.event` defines the score; its field `unknown` states how unknown words are treated.
     if model.in_vocabulary([_NONSENSE])[0] or model.event.unknown != "error":
         return "every word can be scored (sub-word tokens, or unknown words as unk)"
     # Insert an invented word after the first word. The model must refuse the sentence and name it.

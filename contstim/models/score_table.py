@@ -157,7 +157,7 @@ class ScoreTable:
                 factor = -abs(factor)
             if factor != 1.0:
                 wide[model] *= factor
-                # Tell the user what was changed.
+                # Report the conversion to the user.
                 reason = f"in {unit}" if unit in NATS_PER_UNIT else "better where they are lower"
                 conversion = "negated" if factor == -1.0 else f"multiplied by {factor:.4g}"
                 notes.append(f"The scores of {model} are {reason} and were {conversion}.")

@@ -100,7 +100,7 @@ def _parse_study_plan(table: Mapping[str, Any], folder: Path) -> StudyPlan:
         raise InputError(f"models is {models!r}; give a list of model specs, before any table")
     if "study" not in table:
         raise InputError("the table [study] is missing; give at least study.name")
-    # Convert the tables of options that belong to the whole study, then those of its stages.
+    # Convert the tables of options for the whole study, then the tables of its stages.
     options: dict[str, Any] = {
         key: parse_settings(kind, table[key], key) for key, kind in _TABLES.items() if key in table
     }
@@ -317,7 +317,7 @@ def run_status(
     statuses : list of StageStatus
         Progress of each stage of the study.
     holders : list of str
-        Name of each lock of the run, with the process that holds it. The list is empty if no
+        Name of each lock of the run, and the process that holds the lock. Empty if no
         process works on the run.
 
     Raises

@@ -156,7 +156,7 @@ class SynthesisJob:
 
     @cached_property
     def _standardisation_sample(self) -> list[str]:
-        """Sentences from whose scores the standard deviations of the models are computed."""
+        """Sentences for computing the standard deviation of the scores of each model."""
         return list(dict.fromkeys([*self.run.sentences, *self.supplement[:MIN_SENTENCES]]))
 
     def score_tasks(self) -> list[ScoreTask]:

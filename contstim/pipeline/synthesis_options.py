@@ -43,11 +43,11 @@ class SynthesisOptions:
         should remain probable. If they are given, single sentences are synthesized instead of
         triplets.
     margin
-        Number of nats by which the score under a model of `accept` may be lower than that of the
-        natural sentence.
+        Number of nats by which the score of the synthetic sentence under a model of `accept` may
+        be lower than the score of the natural sentence.
     min_scores
         Lower bounds on scores. For example, ``contstim:gpt>=natural-5`` requires that the score
-        under ``contstim:gpt`` is at most 5 nats below that of the natural sentence.
+        under ``contstim:gpt`` is at most 5 nats lower than for the natural sentence.
     readable
         Minimum of the reading score, which predicts whether a sentence reads as English, in nats
         (`MinScore.readable`). None: no minimum.

@@ -488,7 +488,7 @@ class _Relaxation:
         role_ids = range(len(self.n_sentences))
         indices = [np.flatnonzero(variables.role == role_id) for role_id in role_ids]
         # Each role has a matrix of weights, with a row per sentence and a column per constraint.
-        # Stack the rows of the first role's variables, then those of the second role, and so on.
+        # Stack the rows of the variables role by role.
         blocks = [
             weights[variables.row[role_indices]]
             for weights, role_indices in zip(self.constraints.weights, indices, strict=True)

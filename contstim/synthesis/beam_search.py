@@ -192,7 +192,7 @@ class BeamSearch:
         language = self.natural.language
         always_included = {*map(language.fold, self.natural.words + sentence.words)}
         always_included |= self.repeatable_words
-        # Draw a random part of the words for the first position, and of those for later positions.
+        # Draw random subsets of the words for the first position and for later positions.
         masks = []
         for words in self.empty_prefixes[0].word_lists:
             n_words = max(_MIN_WORDS, fraction * len(words))

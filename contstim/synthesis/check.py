@@ -170,8 +170,8 @@ def check_strategy(strategy: Strategy) -> list[str]:
 def _make_problems() -> dict[str, Problem]:
     """Create toy problems for testing search strategies.
 
-    The problems combine three kinds of toy models. The kinds differ in what a search learns about
-    the words for a position before it scores a sentence with each of these words:
+    The problems combine three kinds of toy models. The kinds differ in the information that a
+    search has about the words for a position before it scores a sentence with each word:
 
     - ``all``: the exact scores of the sentences with all words;
     - ``bound``: an upper bound of the score for each word;

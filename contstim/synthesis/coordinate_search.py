@@ -135,8 +135,8 @@ class Search:
         self._n_sweeps = 0  # number of rounds over all positions so far
         self._rng = self._create_rng()
 
-        # Positions of the words that may change, and those of them at which the limits on edits
-        # require a change, for example because they list words without the natural word.
+        # Positions of the words that may change, and positions at which the limits on edits require
+        # a change, for example because the permitted words do not include the natural word.
         self.positions = self._find_positions()
         self._required = self.problem.edits.required_positions(self.natural)
         for model in self._models.values():
@@ -285,7 +285,7 @@ class Search:
         """Make a sentence the current sentence if it is better, and return whether it was accepted.
 
         All models score the whole sentence. It is accepted if its changes are permitted, if it
-        satisfies all constraints, and if its loss is lower than that of the current sentence.
+        satisfies all constraints, and if it has a lower loss than the current sentence.
 
         Parameters
         ----------

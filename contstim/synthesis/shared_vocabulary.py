@@ -66,7 +66,7 @@ class SharedVocabulary:
         """
         if not words:
             return self
-        # Filter the words for the first position of a sentence, and those for later positions.
+        # Filter the words for the first position and for later positions of a sentence.
         fold = self.vocabulary.language.fold
         first, elsewhere = (
             WordList(tuple(word for word in listed if fold(word) not in words))

@@ -91,7 +91,7 @@ class TrainableEncoder(EncoderWithHead):
         weights = {}
         for name, parameter in self.head.named_parameters():
             weights[f"head.{name}"] = parameter.detach().clone()
-        # Weights of frozen layers are not included: they are those of the original encoder.
+        # Weights of frozen layers are not included, because the original encoder has them.
         for name, parameter in self.network.named_parameters():
             if parameter.requires_grad:
                 weights[f"network.{name}"] = parameter.detach().clone()

@@ -49,7 +49,7 @@ def perplexity(network: RecurrentNetwork, corpus: TokenCorpus) -> float:
     range of float64.
     """
     inputs, targets = [], []
-    # Each sentence is a batch of its own, with one column.
+    # Each sentence is a separate batch with one column.
     for index in range(len(corpus)):
         input_ids, target_ids = corpus.inputs_and_targets(np.array([index]), network.vocabulary)
         inputs.append(input_ids[:, 0])

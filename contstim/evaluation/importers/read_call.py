@@ -25,7 +25,7 @@ class ReadCall:
     """
 
     def __init__(self, source: object, columns: Mapping[str, str], **options: object) -> None:
-        # The side is an option of its own, not an entry of the mapping of columns.
+        # The side is a separate option, not an entry of the mapping of columns.
         self._source = source
         self._columns = {standard: name for standard, name in columns.items() if standard != "side"}
         self.options = {key: value for key, value in options.items() if value is not None}

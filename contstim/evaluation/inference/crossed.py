@@ -340,7 +340,7 @@ class _Sample:
     def mean_over(self, participants: IntArray) -> SampleMean:
         """Return the observations of some participants as a `SampleMean`.
 
-        `participants` are the codes of these participants, all of whom have a value.
+        `participants` are the codes of these participants. Each of them must have a value.
         """
         is_included = np.isin(self.subset.participants, participants)
         # Select the observations of these participants that are not NaN, as a mask over choices.

@@ -120,7 +120,7 @@ class CausalModel(TransformerModel, PrefixModel):
         self._prefix_cache: tuple[torch.Tensor, token_tree.TreeCache] | None = None
 
     def _exclude_ids(self, is_excluded: BoolArray) -> torch.Tensor:
-        """Return the ids of all logits except those of a class of tokens, in ascending order."""
+        """Return the ids of all logits in ascending order, without the excluded tokens."""
         # Networks may have more logits than the vocabulary has tokens.
         ids = np.setdiff1d(np.arange(self.network.n_logits), np.flatnonzero(is_excluded))
         return torch.from_numpy(ids).to(self.network.device)
@@ -448,9 +448,9 @@ class CausalModel(TransformerModel, PrefixModel):
         Returns
         -------
         array
-            Structured array, shape (m,), with three log-probabilities in nats: ``token``, that the
-            next token is the one in `next_tokens`; ``boundary``, that the next token cannot
-            continue a word; ``start``, that the next token can start the first word. The last two
+            Structured array, shape (m,), with the log-probabilities of three events, in nats.
+            ``token``: the next token equals `next_tokens`. ``boundary``: the next token cannot
+            continue a word. ``start``: the next token can start the first word. The last two
             are 0 unless the model has the option ``words=corrected``.
         """
         log_probs = logits.log_softmax(dim=1)  # (positions, vocabulary)

@@ -88,8 +88,8 @@ class LeftContext:
         max_length = len(left) + max_word_tokens + len(surrounding.right)
         use_cache = supports_cache(network, max_length, model.checkpoint.max_tokens, model.prefix)
         logits, past = prefill(network, left, use_cache=use_cache)
-        # Position i predicts token i + 1. The token after the last position is the first token of
-        # the candidate, whose log-probability is computed below; 0 is a placeholder.
+        # Position i predicts token i + 1. The last position predicts the first token of the
+        # candidate. Its log-probability is computed below, so 0 is only a placeholder.
         predictions = model.predict(logits, np.append(left[1:], 0))
         log_prob = float(predictions["token"][surrounding.scored_left - 1].sum())
         if model.corrects_white_space:

@@ -385,7 +385,7 @@ class SubwordTokenizer:
             if token_id == self.tokenizer.unk_token_id:
                 offset = characters[min(start, len(characters) - 1)][1]
                 self._check_token(token_id, text[offset:].split()[0], text)
-            # The next characters must be those of the token.
+            # The next characters must be the characters of the token.
             surface = _fold(self.token_classes.surface(token))
             matched = characters[start : start + len(surface)]
             if [character for character, _ in matched] != list(surface) or not surface:

@@ -94,7 +94,7 @@ class MaskedGuide(TokenPrefixes):
             Log-probabilities in nats, shape (k,).
         """
         tokens = [self._candidates.tokens[i] for i in indices.tolist()]
-        # Chain rule: add the log-probabilities of the later tokens of a word to that of the first.
+        # Chain rule: the log-probability of a word is the sum over its first and later tokens.
         word_log_probs = self.first_log_probs(rows, tokens)
         # Later tokens of a word: predict each token after the prefix and the earlier tokens of the
         # word. Words with the same earlier tokens share a prediction. Map each context to pairs of

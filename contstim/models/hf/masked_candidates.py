@@ -200,9 +200,9 @@ class MaskedWord:
         """Return the factor by which estimates scale the sum from `sum_candidate_tokens`.
 
         The sum contains only the predictions of the candidate that have been computed. The factor
-        extrapolates it to all predictions. It is (w_m + 0.7 w_v) / w_c, where w_m is the weight of
-        the predictions with the whole candidate masked, w_v of those with a visible token of the
-        candidate, which are closer to 0, and w_c of the predictions computed so far.
+        extrapolates it to all predictions. It is (w_m + 0.7 w_v) / w_c with three total weights:
+        w_m of predictions with the whole candidate masked, w_v of predictions with a visible token
+        of the candidate (these are closer to 0), and w_c of the predictions computed so far.
 
         Returns
         -------

@@ -211,7 +211,7 @@ class CausalPrefixes(TokenPrefixes):
         """
         if not len(tokens):
             return np.zeros(0)
-        # Chain rule: add the log-probabilities of the later tokens to that of the first token.
+        # Chain rule: sum the log-probabilities of the first token and of the later tokens.
         sequence_log_probs = self.first_log_probs(rows, tokens)
         # To predict the tokens after the first, the network needs all tokens of a sequence but the
         # last. Sequences that differ only in the last token share one extension of a prefix.

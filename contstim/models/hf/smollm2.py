@@ -53,7 +53,7 @@ def convert_smollm2() -> Path:
         with lock(target.with_name(f".{target.name}.lock"), str(target), wait=True):
             if not target.exists():
                 print(f"converting {_MODEL} (once) into {target}", file=sys.stderr)
-                # Remove what an interrupted conversion has left, and write the folder atomically.
+                # Remove folders of interrupted conversions, and write the new folder atomically.
                 for interrupted in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
                     remove(interrupted)
                 with replace_atomically(target) as temporary:

@@ -348,7 +348,7 @@ def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) ->
         a, b, c, d = (tuple(group.tolist()) for group in np.split(ids[-9:], [1, 4, 6]))
         extended, _ = past.extend(network, [0, 0, 1], [a, b, a], all_logits=False)
         _, logits = extended.extend(network, [1, 0, 2], [c, d, a], all_logits=False)
-        # Compare the last logits with those of the same rows without a cache.
+        # Compare the last logits with the logits of the same rows without a cache.
         rows = [past.ids[0] + b + c, past.ids[0] + a + d]
         expected = torch.cat(network.logits_at(rows, [[len(row) - 1] for row in rows]))
         return network.agree(logits[:2], expected)

@@ -365,8 +365,9 @@ class TransformerModel(SentenceModel):
         surrounding
             Tokens before and after the word, equal for all sentences.
         score_tokens
-            Fast function, see `candidate_scorer`. It is used for the sentences whose tokens are the
-            tokens of the word between those in `surrounding`. Others are scored as a whole.
+            Fast function, see `candidate_scorer`. It is used for sentences that consist of
+            ``surrounding.left``, the tokens of the word and ``surrounding.right``. Other sentences
+            are scored as a whole.
         """
         left, right = surrounding.left.tolist(), surrounding.right.tolist()
         # Indices of the sentences to score with the fast function, by the number of tokens of the

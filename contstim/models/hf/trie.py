@@ -124,8 +124,8 @@ class TokenTrie:
         A node represents the first tokens of one or more words. The prediction gives the
         log-probabilities of the next token, and so lowers the upper bounds of all words that begin
         with the tokens of the node and have more tokens. Nodes with the largest number of longer
-        words (`n_longer`) are selected first, until the budget is spent. Of nodes with equally many
-        longer words, those with the more probable first token are selected first.
+        words (`n_longer`) are selected first, until the budget is spent. Among nodes with equal
+        `n_longer`, a node with a more probable first token is selected first.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ def guess_log_probs(trie: TokenTrie, log_probs: FloatArray, expanded: IntArray) 
     # Number of words that contain each node: words that continue, plus words that end there.
     n_ending = np.bincount(trie.final_nodes, minlength=len(trie.parents))
     log_counts = np.log(trie.n_longer + n_ending)
-    # Regress log p(token) on a constant, the log count of the node and that of its parent.
+    # Regress log p(token) on a constant and the log counts of the node and its parent.
     design = np.column_stack([np.ones(len(log_counts)), log_counts, log_counts[trie.parents]])
     if len(computed) < _MIN_COMPUTED:  # too few to fit the coefficients
         estimates[is_unknown] = _DEFAULT_LOG_PROB
