@@ -156,7 +156,9 @@ def test_synthesize(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(f"{command}create_executor", lambda where: SequentialExecutor())
     monkeypatch.setattr(f"{command}pool", lambda: STARTS)
     monkeypatch.setattr(f"{command}_ESTIMATE_SECONDS", 0.05)
-    monkeypatch.setattr(MinScore, "readable", classmethod(lambda cls, *_, **__: cls(TWO, -40.0)))
+    monkeypatch.setattr(
+        MinScore, "readable", classmethod(lambda cls, score=None, model=TWO: cls(model, -40.0))
+    )
     texts = ["two.txt", "two.csv", "words.csv", "words.txt", "plan.toml"]
     edited = {"--edits": VALUES["--edits"][1], "--pair": f"{ONE} {TWO}", "--plan": None}
     edited |= {"SENTENCE": None, "--sentences": "two.csv"}

@@ -305,10 +305,13 @@ def _map_columns(
     if not ({"sentence_1", "sentence_2"} <= set(used) or {"left", "right"} <= set(used)):
         # Propose columns with several words in most cells, which probably contain sentences.
         n_spaces = data.map(lambda cell: str(cell).count(" ")).median()
-        texts = [str(name) for name in n_spaces.index[n_spaces > 1] if str(name) in other_columns]
+        free_columns = set(other_columns) - set(proposed.values())
+        texts = [str(name) for name in n_spaces.index[n_spaces > 1] if str(name) in free_columns]
         all_names = normalise_name(" ".join([*proposed, *texts]))
         pair = ["left", "right"] if "left" in all_names else ["sentence_1", "sentence_2"]
-        proposed = dict(zip(pair, texts, strict=False)) | proposed
+        # A column with "right" in its name comes last, so that the sides are not exchanged.
+        texts.sort(key=lambda name: "right" in normalise_name(name))
+        proposed |= zip([name for name in pair if name not in proposed], texts, strict=False)
         missing += pair
         hint = "; write left and right if these are the sides of the screen, else sentence_1 and 2"
     if not ("rating" in used or "response" in used):
