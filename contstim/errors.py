@@ -8,7 +8,7 @@ and exits with status 2.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from numbers import Integral
 
 
@@ -87,6 +87,12 @@ def truncate(text: str, max_length: int) -> str:
 def format_count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, e.g. ``1 sentence`` or ``3,000 sentences``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Join the first three names for an error message, and add the number of further names."""
+    listed = "; ".join(names[:3])
+    return listed if len(names) <= 3 else f"{listed} and {len(names) - 3} more"
 
 
 def suggest_names(name: str, names: Iterable[str], introduction: str = "choose one of") -> str:

@@ -420,7 +420,7 @@ def select_pair_set(
         eligible=eligible,
         pairs=synthetic_pairs,
         constraints=constraints,
-        uses=max_uses,
+        max_occurrences=max_uses,
         time_limit=time_limit,
         seed=seed,
     )

@@ -1,8 +1,9 @@
 """Assignment of sentences to pairs of models that disagree about them, solved exactly.
 
-A *role* is a pair of models, one that accepts a sentence (ranks it high) and one that rejects it
-(ranks it low), with the number of sentences needed. A sentence may be assigned to a role if the
-accepting model ranks it high enough. The cost is its rank under the rejecting model.
+Every two models are compared by sentence pairs. One model must accept the first sentences (rank
+them high) and the other must reject them (rank them low); for second sentences, the models are
+exchanged. Each requirement of the form "n sentences that one model accepts and another rejects" is
+a *quota*. The cost of a sentence is its rank under the rejecting model.
 """
 
 from __future__ import annotations
@@ -19,63 +20,59 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InfeasibleError, format_count
 
-#: Roles of the two sentences of a pair: model 1 accepts sentence 1, model 2 accepts sentence 2.
-ROLES = ("sentence_1", "sentence_2")
+#: Positions of the two sentences in a pair: model 1 accepts the first, model 2 the second.
+POSITIONS = ("sentence_1", "sentence_2")
 
 
 @dataclass(frozen=True)
-class Role:
-    """Position in the sentence pairs that compare two models: first or second sentence.
+class Quota:
+    """Number of sentences to select that one model accepts and another model rejects.
 
     A controversial pair consists of a sentence that model 1 accepts and model 2 rejects
     (``sentence_1``), and a sentence that model 2 accepts and model 1 rejects (``sentence_2``). A
     model accepts a sentence that it ranks high among all sentences, and rejects a sentence that it
-    ranks low. Two models therefore define two roles. To select n sentence pairs for two models, n
-    sentences are assigned to each of the roles.
+    ranks low. To select n sentence pairs for two models, two quotas of n sentences must be filled,
+    one for the first and one for the second sentences.
 
     Attributes
     ----------
-    model_1, model_2
-        Names of the two models.
-    role
+    models
+        Names of model 1 and model 2.
+    position
         Position of the sentences in their pairs, ``sentence_1`` or ``sentence_2``.
-    reject, accept
+    reject_column, accept_column
         Column indices of the rejecting model and of the accepting model in the arrays of
         `AssignmentProblem`.
     n_sentences
-        Number of sentences to select for this role.
+        Number of sentences to select.
     """
 
-    model_1: str
-    model_2: str
-    role: str
-    reject: int
-    accept: int
+    models: tuple[str, str]
+    position: str
+    reject_column: int
+    accept_column: int
     n_sentences: int
 
     def __str__(self) -> str:
-        # Model 1 accepts first sentences and rejects second sentences; model 2 does the opposite.
-        accept, reject = self.model_1, self.model_2
-        if self.role == ROLES[1]:
-            accept, reject = reject, accept
+        model_1, model_2 = self.models
+        is_first = self.position == POSITIONS[0]
+        accept, reject = (model_1, model_2) if is_first else (model_2, model_1)
         return (
-            f"model pair {self.model_1} and {self.model_2}, {self.role} (accepted by {accept}, "
+            f"model pair {model_1} and {model_2}, {self.position} (accepted by {accept}, "
             f"rejected by {reject})"
         )
 
 
 @dataclass(frozen=True, eq=False)
 class AssignmentProblem:
-    """Assignment of S sentences to A roles at minimum cost.
+    """Assignment of S sentences to A quotas at minimum cost.
 
-    A role (`Role`) is sentence 1 or sentence 2 of the pairs that compare two models. Sentences of
-    role a must be accepted by one of these models, accept(a), that is, have a high rank under it.
-    They must be rejected by the other model, reject(a), that is, have a low rank under it. Each
-    role needs a given number of sentences, and each sentence can take at most one role. With
-    x[a, s] = 1 if sentence s takes role a:
+    Quota a (`Quota`) is filled with n_sentences(a) sentences that the model accept(a) ranks high
+    and the model reject(a) ranks low. Each sentence can be assigned to at most one quota. With
+    x[a, s] = 1 if sentence s is assigned to quota a:
 
         minimise    sum_{a, s} cost[s, reject(a)] x[a, s]
-        subject to  sum_s x[a, s] = n_sentences(a)   for every role a,
+        subject to  sum_s x[a, s] = n_sentences(a)   for every quota a,
                     sum_a x[a, s] <= 1               for every sentence s,
                     x[a, s] in {0, 1},
                     x[a, s] = 0 unless accepted[s, accept(a)] and rejected[s, reject(a)].
@@ -83,57 +80,56 @@ class AssignmentProblem:
     Attributes
     ----------
     reject_costs : (S, M) array of int
-        Element (s, m) is the cost of assigning sentence s to a role with model m as the
-        rejecting model, for example the rank of the sentence under this model.
+        Element (s, m) is the cost of selecting sentence s as a sentence that model m rejects, for
+        example its rank under this model.
     accepted : (S, M) array of bool
         Whether each model ranks each sentence high enough to accept it.
     rejected : (S, M) array of bool
         Whether each model ranks each sentence low enough to reject it.
-    roles
-        The A roles, two for each pair of models.
+    quotas
+        The A quotas, two for each pair of models.
     """
 
     reject_costs: IntArray
     accepted: BoolArray
     rejected: BoolArray
-    roles: tuple[Role, ...]
+    quotas: tuple[Quota, ...]
 
     @property
     def n_sentences(self) -> int:
-        """Total number of sentences to select, over all roles."""
-        return sum(role.n_sentences for role in self.roles)
+        """Total number of sentences to select, over all quotas."""
+        return sum(quota.n_sentences for quota in self.quotas)
 
     @cached_property
     def cost_orders(self) -> dict[int, IntArray]:
         """Mapping from rejecting model (column) to the rows of all sentences by increasing cost."""
-        # Sort once per rejecting model, because many roles have the same one.
-        columns = {role.reject for role in self.roles}
+        # Sort once per rejecting model, because many quotas have the same rejecting model.
+        columns = {quota.reject_column for quota in self.quotas}
         return {m: np.argsort(self.reject_costs[:, m], kind="stable") for m in columns}
 
-    def is_allowed(self, role: Role, rows: IntArray | slice = slice(None)) -> BoolArray:
-        """Return which sentences may be assigned to a role, as a mask.
+    def is_allowed(self, quota: Quota, rows: IntArray | slice = slice(None)) -> BoolArray:
+        """Return which sentences may count towards a quota, as a mask.
 
-        A role is sentence 1 or sentence 2 of the pairs of two models. One of the models must rank
-        the sentence high enough to accept it, and the other low enough to reject it.
+        The accepting model of the quota must rank the sentence high enough, and the rejecting model
+        must rank it low enough.
 
         Parameters
         ----------
-        role
-            The role.
+        quota
+            Number of sentences that one model accepts and another rejects.
         rows
             Rows of the sentences to check; by default all.
         """
-        # Each role has one model that accepts its sentences and one that rejects them.
-        return self.accepted[rows, role.accept] & self.rejected[rows, role.reject]
+        return self.accepted[rows, quota.accept_column] & self.rejected[rows, quota.reject_column]
 
-    def find_cheapest(self, role: Role, n: int) -> IntArray:
-        """Find the sentences of lowest cost that may be selected for a role.
+    def find_cheapest(self, quota: Quota, n: int) -> IntArray:
+        """Find the sentences of lowest cost that may count towards a quota.
 
         Parameters
         ----------
-        role
-            Two models, and whether the sentences become sentence 1 or sentence 2 of their pairs.
-            The model that rejects the sentences determines the cost.
+        quota
+            Number of sentences that one model accepts and another rejects. The rejecting model
+            determines the cost.
         n
             Number of sentences to find.
 
@@ -142,35 +138,36 @@ class AssignmentProblem:
         array
             Rows of the sentences, by increasing cost; fewer than `n` if fewer may be selected.
         """
-        order = self.cost_orders[role.reject]
-        # `order` contains all sentences by increasing cost under the model that should reject them.
-        # Check a short part of the sorted sentences first, because it is usually sufficient.
+        order = self.cost_orders[quota.reject_column]
+        # Check the sentences in the order of increasing cost. The first 4 n are usually sufficient.
         length = 4 * n
         while True:
             candidates = order[:length]
-            allowed = candidates[self.is_allowed(role, candidates)]
+            allowed = candidates[self.is_allowed(quota, candidates)]
             if length >= len(order) or len(allowed) >= n:
                 return np.asarray(allowed[:n])
             length *= 4
 
     def sort_by_cost(self, chosen: Sequence[IntArray]) -> list[IntArray]:
-        """Sort the rows of the chosen sentences of each role by cost, then by row."""
+        """Sort the rows of the sentences chosen for each quota by cost, then by row."""
         # The last key of `lexsort` is the most important one: sort by cost, then by row.
         return [
-            rows[np.lexsort((rows, self.reject_costs[rows, role.reject]))]
-            for role, rows in zip(self.roles, chosen, strict=True)
+            rows[np.lexsort((rows, self.reject_costs[rows, quota.reject_column]))]
+            for quota, rows in zip(self.quotas, chosen, strict=True)
         ]
 
     def total_cost(self, chosen: Sequence[IntArray]) -> float:
-        """Return the sum of the costs of the chosen sentences, given their rows for each role."""
-        # The cost of a sentence depends on the model that its role says should reject it.
-        rows_by_role = zip(self.roles, chosen, strict=True)
-        return float(sum(self.reject_costs[rows, role.reject].sum() for role, rows in rows_by_role))
+        """Return the sum of the costs of the sentences chosen for each quota, given their rows."""
+        total = 0
+        for quota, rows in zip(self.quotas, chosen, strict=True):
+            # The cost of a sentence depends on the model that should reject it.
+            total += int(self.reject_costs[rows, quota.reject_column].sum())
+        return float(total)
 
     def cost_matrix(self, rows: IntArray) -> FloatArray:
-        """Return the cost of assigning each sentence to each role.
+        """Return the cost of assigning each sentence to each quota.
 
-        A role is sentence 1 or sentence 2 of the pairs of two models.
+        A quota is a number of sentences that one model accepts and another rejects.
 
         Parameters
         ----------
@@ -180,32 +177,31 @@ class AssignmentProblem:
         Returns
         -------
         (A, R) array
-            Costs for A roles; infinite where a sentence may not be assigned to a role.
+            Costs for A quotas; infinite where a sentence may not be assigned to a quota.
         """
-        costs = np.empty((len(self.roles), len(rows)))
-        for role_id, role in enumerate(self.roles):
-            # Role: sentence 1 or 2 of the pairs of two models. The cost depends on the model that
-            # should reject the sentence, and is infinite if either model forbids the assignment.
-            role_costs = self.reject_costs[rows, role.reject]
-            costs[role_id] = np.where(self.is_allowed(role, rows), role_costs, np.inf)
+        costs = np.empty((len(self.quotas), len(rows)))
+        for quota_id, quota in enumerate(self.quotas):
+            # Cost under the rejecting model; infinite if either model forbids the assignment.
+            quota_costs = self.reject_costs[rows, quota.reject_column]
+            costs[quota_id] = np.where(self.is_allowed(quota, rows), quota_costs, np.inf)
         return costs
 
 
 def assign(problem: AssignmentProblem) -> list[IntArray]:
-    """Assign sentences to roles at minimum cost (see `AssignmentProblem`).
+    """Assign sentences to quotas at minimum cost (see `AssignmentProblem`).
 
-    A role is sentence 1 or sentence 2 of the pairs of two models. The algorithm is:
+    A quota is a number of sentences that one model accepts and another rejects. The algorithm is:
 
-    1. Find the *candidates* of each role: the K sentences with the lowest costs among the sentences
-       that may take the role.
+    1. Find the *candidates* of each quota: the K sentences with the lowest costs among the
+       sentences that may be assigned to it.
     2. Solve the problem over all candidates (`scipy.optimize.linear_sum_assignment`).
-    3. Stop if each role has an unassigned candidate or fewer than K candidates. The solution is
-       then also optimal among all sentences. Otherwise double K, and continue with step 2. The
+    3. Stop if each quota has an unassigned candidate or fewer than K candidates. The solution is
+       then also optimal among all sentences. Otherwise double K, and continue with step 1. The
        algorithm ends at the latest when K is the total number of sentences to select.
 
-    Proof of step 3: an unassigned sentence has the dual price 0. Therefore the dual price of a role
-    is at most the cost of its unassigned candidate, and all sentences that are not candidates cost
-    at least as much. The dual prices are thus feasible for the problem with all sentences.
+    Proof of step 3: an unassigned sentence has the dual price 0. Therefore the dual price of a
+    quota is at most the cost of its unassigned candidate, and all sentences that are not candidates
+    cost at least as much. The dual prices are thus feasible for the problem with all sentences.
 
     Parameters
     ----------
@@ -215,97 +211,92 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
     Returns
     -------
     list of arrays
-        Rows of the chosen sentences of each role, by increasing cost.
+        Rows of the sentences chosen for each quota, by increasing cost.
 
     Raises
     ------
     InfeasibleError
-        If some roles have too few sentences; the message names them and both numbers.
+        If some quotas have too few sentences; the message names them and both numbers.
     """
-    for role in problem.roles:
-        n_available = int(problem.is_allowed(role).sum())
-        if n_available < role.n_sentences:
+    for quota in problem.quotas:
+        n_available = int(problem.is_allowed(quota).sum())
+        if n_available < quota.n_sentences:
             raise InfeasibleError(
-                f"{role}: {format_count(role.n_sentences, 'sentence')} needed, {n_available} "
+                f"{quota}: {format_count(quota.n_sentences, 'sentence')} needed, {n_available} "
                 "available; reduce per_pair (--per-pair) or add sentences"
             )
-    n_per_role = [role.n_sentences for role in problem.roles]
-    n_candidates = min(problem.n_sentences, max(16, 2 * max(n_per_role)))
-    # A role that needs n sentences has n rows in the cost matrix, called positions.
-    role_by_position = np.repeat(np.arange(len(problem.roles)), n_per_role)
+    quota_ids = np.arange(len(problem.quotas))
+    # A quota of n sentences has n equal rows in the cost matrix, one for each sentence to select.
+    quota_by_row = np.repeat(quota_ids, [quota.n_sentences for quota in problem.quotas])
+    max_per_quota = max(quota.n_sentences for quota in problem.quotas)
+    n_candidates = min(problem.n_sentences, max(16, 2 * max_per_quota))
     while True:
-        candidates = [problem.find_cheapest(role, n_candidates) for role in problem.roles]
-        rows = np.unique(np.concatenate(candidates))
-        costs = problem.cost_matrix(rows)[role_by_position]
+        candidates = [problem.find_cheapest(quota, n_candidates) for quota in problem.quotas]
+        sentences = np.unique(np.concatenate(candidates))
+        costs = problem.cost_matrix(sentences)[quota_by_row]
         try:
             _, columns = scipy.optimize.linear_sum_assignment(costs)
-            is_complete = len(columns) == len(role_by_position)
+            is_complete = len(columns) == len(quota_by_row)
         except ValueError:  # raised by SciPy if no complete assignment exists
             is_complete = False
         if is_complete:
-            assigned = rows[columns]
-            role_ids = range(len(problem.roles))
-            chosen = [assigned[role_by_position == role_id] for role_id in role_ids]
-            # More candidates can only reduce the cost if all candidates of a role are assigned.
-            may_improve = [
-                len(role_rows) == n_candidates and bool(np.isin(role_rows, assigned).all())
-                for role_rows in candidates
-            ]
-            if n_candidates >= problem.n_sentences or not any(may_improve):
-                return problem.sort_by_cost(chosen)
+            assigned = sentences[columns]
+            # More candidates can only reduce the cost if all candidates of a quota are assigned.
+            may_improve = any(
+                len(quota_candidates) == n_candidates and np.isin(quota_candidates, assigned).all()
+                for quota_candidates in candidates
+            )
+            if n_candidates >= problem.n_sentences or not may_improve:
+                return problem.sort_by_cost([assigned[quota_by_row == i] for i in quota_ids])
         elif n_candidates >= problem.n_sentences:
             is_allowed = np.isfinite(costs)
-            raise InfeasibleError(_describe_shortage(problem, is_allowed, role_by_position))
+            raise InfeasibleError(_describe_shortage(problem, is_allowed, quota_by_row))
         n_candidates = min(problem.n_sentences, 2 * n_candidates)
 
 
 def _describe_shortage(
-    problem: AssignmentProblem, is_allowed: BoolArray, role_by_position: IntArray
+    problem: AssignmentProblem, is_allowed: BoolArray, quota_by_row: IntArray
 ) -> str:
-    """Describe which roles have too few sentences in an assignment problem without a solution.
+    """Describe which quotas have too few sentences in an assignment problem without a solution.
 
-    A role is sentence 1 or sentence 2 of the pairs that compare two models. A role that needs n
-    sentences has n positions. By Hall's theorem, there is no assignment only if some set of roles
-    needs more sentences than are allowed for these roles together. This function finds such a set
-    from a maximum matching between positions and sentences.
+    A quota is a number of sentences that one model accepts and another rejects. By Hall's theorem,
+    a problem without a solution has a set of quotas that together need more sentences than are
+    allowed for any of them. This function finds such a set from a maximum matching.
 
     Parameters
     ----------
     problem
         Assignment problem without a solution.
-    is_allowed : (n_positions, n_sentences) array of bool
-        Whether each candidate sentence may take each position.
-    role_by_position : (n_positions,) array
-        Index of the role of each position.
+    is_allowed : (n_rows, n_candidates) array of bool
+        Whether each candidate sentence may be assigned to the quota of each row. A quota of n
+        sentences has n equal rows.
+    quota_by_row : (n_rows,) array
+        Index of the quota of each row.
 
     Returns
     -------
     str
-        Error message with the roles, the number of sentences needed and the number available.
+        Error message with the quotas, the number of sentences needed and the number available.
     """
-    # Match as many positions as possible with one sentence each. `sentence_by_position[k]` is the
-    # index of the sentence at position k, or -1 if no sentence is left for the position.
-    sentence_by_position = maximum_bipartite_matching(csr_array(is_allowed), perm_type="column")
-    is_matched = sentence_by_position >= 0
-    role_by_sentence = np.full(is_allowed.shape[1], -1)  # -1: not matched
-    role_by_sentence[sentence_by_position[is_matched]] = role_by_position[is_matched]
+    # A quota of n sentences has n rows. Match as many rows as possible with one sentence each.
+    sentence_by_row = maximum_bipartite_matching(csr_array(is_allowed), perm_type="column")
+    is_matched = sentence_by_row >= 0  # -1: no sentence was left for this row
 
-    # Start with a role that lacks a sentence. Add all roles to which the matching assigned
-    # sentences that are also allowed for a role in the set, until there are no further ones.
-    short_roles = {int(role_by_position[~is_matched][0])}
+    # Find quotas that compete for too few sentences. Start with a quota that lacks a sentence. Add
+    # the quotas to which its sentences were assigned, then the quotas to which the sentences of
+    # these quotas were assigned, and so on.
+    is_short = quota_by_row == quota_by_row[~is_matched][0]  # whether the set contains the quota
     while True:
-        is_usable = is_allowed[np.isin(role_by_position, sorted(short_roles))].any(axis=0)
-        matched_roles = role_by_sentence[is_usable]
-        extended = short_roles | set(matched_roles[matched_roles >= 0].tolist())
-        if extended == short_roles:
+        is_usable = is_allowed[is_short].any(axis=0)  # sentences allowed for a quota in the set
+        competitors = quota_by_row[is_matched & is_usable[sentence_by_row]]
+        extended = is_short | np.isin(quota_by_row, competitors)
+        if (extended == is_short).all():
             break
-        short_roles = extended
-    # The roles in the set need more sentences than are allowed for them (`is_usable`).
-    n_needed = sum(problem.roles[role_id].n_sentences for role_id in short_roles)
-    # Name up to four roles in the message.
-    names = [str(problem.roles[role_id]) for role_id in sorted(short_roles)]
+        is_short = extended
+    # The set now has more rows than usable sentences. Name up to four of its quotas.
+    names = [str(problem.quotas[quota_id]) for quota_id in np.unique(quota_by_row[is_short])]
     listed = "; ".join(names[:4]) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")
     return (
-        f"{n_needed} different sentences needed, {int(is_usable.sum())} available, for "
+        f"{int(is_short.sum())} different sentences needed, {int(is_usable.sum())} available, for "
         f"{listed}; reduce per_pair (--per-pair) or add sentences"
     )

@@ -1,11 +1,14 @@
 """Assignment of sentences to pairs of models under constraints, by column generation.
 
-A *role* is sentence 1 or sentence 2 of the pairs of two models. The integer programme has a binary
-variable x_j for each combination j of a role and a sentence that may be assigned to it. There may
-be millions of variables, so only a part of them is used (column generation):
+A *quota* is a number of sentences that one model accepts and another rejects (`Quota`). The integer
+programme has a binary variable x_j for each combination j of a quota and a sentence that may be
+assigned to it. There may be millions of variables, so only a part of them is used (column
+generation). The *reduced cost* of a variable, its cost minus the dual prices of its constraints,
+estimates how much the total cost increases if its sentence is assigned to its quota.
 
-1. The linear relaxation is solved over few variables. Variables with a negative reduced cost are
-   added until there are none. The optimum is a lower bound on the cost of every selection.
+1. The linear relaxation, in which fractions of sentences can be assigned, is solved over few
+   variables. Variables with a negative reduced cost are added until there are none. The optimum is
+   a lower bound on the cost of every selection.
 2. An integer programme is solved by HiGHS over the variables with a low reduced cost.
 3. A variable can be 1 in a better selection only if its reduced cost is at most the gap between
    the cost of the best selection and the lower bound. If step 2 left out any of these variables,
@@ -14,15 +17,15 @@ be millions of variables, so only a part of them is used (column generation):
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # loads `scipy.optimize` on first use
 from scipy.sparse import csr_array, diags_array, eye_array, hstack, vstack
 
-from contstim.arrays import FloatArray, IntArray
-from contstim.errors import InfeasibleError
+from contstim.arrays import BoolArray, FloatArray, IntArray
+from contstim.errors import InfeasibleError, list_names
 from contstim.selection.assignment import AssignmentProblem
 from contstim.selection.constraint_rows import ConstraintRows
 from contstim.selection.highs import minimise
@@ -30,19 +33,19 @@ from contstim.selection.highs import minimise
 #: Maximum number of variables of an integer programme.
 MAX_VARIABLES = 400_000
 
+# Tolerance for rounding errors of the solver.
 _TOLERANCE = 1e-7
-_MAX_NEW_VARIABLES = 200  # per role and iteration
+# Maximum number of variables that an iteration of column generation adds, per quota.
+_MAX_NEW_VARIABLES = 200
 
 
 def assign_with_constraints(
     problem: AssignmentProblem, constraints: ConstraintRows, time_limit: float | None
 ) -> tuple[list[IntArray], float, bool]:
-    """Assign sentences to roles at minimum cost, subject to additional linear constraints.
+    """Assign sentences to quotas at minimum cost, subject to additional linear constraints.
 
-    A role is sentence 1 or sentence 2 of the pairs of two models. With x[a, s] = 1 if sentence s is
-    assigned to role a, each constraint k is
-    lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k]. `AssignmentProblem` states the
-    problem without these constraints.
+    A quota is a number of sentences that one model accepts and another rejects. `AssignmentProblem`
+    and `ConstraintRows` state the problem and the constraints as formulas.
 
     Parameters
     ----------
@@ -56,7 +59,7 @@ def assign_with_constraints(
     Returns
     -------
     chosen : list of arrays
-        Rows of the chosen sentences of each role, by increasing cost.
+        Rows of the sentences chosen for each quota, by increasing cost.
     bound : float
         Lower bound on the cost of every selection, from the linear relaxation.
     is_proven : bool
@@ -67,9 +70,11 @@ def assign_with_constraints(
     InfeasibleError
         If the constraints cannot be satisfied; the message names them.
     """
+    # Find variables (possible assignments of a sentence to a quota) with which the constraints can
+    # be satisfied, and add more until the relaxation is optimal. It gives a lower bound.
     relaxation = _Relaxation(problem, constraints)
-    variables, _, _ = relaxation.generate(relaxation.select_initial_variables(), feasibility=True)
-    _, dual, _ = relaxation.generate(variables, feasibility=False)
+    variables, _ = relaxation.find_feasible()
+    _, dual, _ = relaxation.generate(variables)
     bound = relaxation.compute_bound(dual)
     # All costs are integers, so the bound can be rounded up, except for rounding errors.
     bound = float(np.ceil(bound - _TOLERANCE * max(1.0, abs(bound))))
@@ -78,7 +83,7 @@ def assign_with_constraints(
     # Solve integer programmes over an increasing number of variables.
     while True:
         variables, has_all = relaxation.select_variables(dual, max_reduced_cost)
-        if len(variables.role) > MAX_VARIABLES:
+        if len(variables.quota_ids) > MAX_VARIABLES:
             if best is None:
                 raise InfeasibleError(
                     f"no selection found among the {MAX_VARIABLES} most promising choices; "
@@ -101,6 +106,8 @@ def assign_with_constraints(
             continue
         if best is None or problem.total_cost(chosen) < problem.total_cost(best):
             best = chosen
+        # A variable with a reduced cost above the gap cannot be part of a better selection. If the
+        # programme contained all other variables, the best selection is optimal.
         gap = problem.total_cost(best) - bound
         is_optimal = status == "optimal"
         if not is_optimal or has_all or gap <= max(0.0, max_reduced_cost):
@@ -126,48 +133,44 @@ def find_fractional_assignment(
     Returns
     -------
     list of arrays
-        For each role, the rows of the sentences with a positive weight in the fractional solution.
+        For each quota, the rows of the sentences with a positive weight in the fractional solution.
 
     Raises
     ------
     InfeasibleError
         If no fractional solution exists; the message names the violated constraints.
     """
-    relaxation = _Relaxation(problem, constraints)
-    # A role is the first or second sentence of the pairs for two models. Find any assignment of
-    # sentences to roles that satisfies the constraints; costs are ignored.
-    variables, _, x = relaxation.generate(relaxation.select_initial_variables(), feasibility=True)
-    # Variables above a rounding error; each assigns a (fraction of a) sentence to a role.
-    is_used = x > _TOLERANCE
-    role_ids = range(len(problem.roles))
-    return [variables.row[is_used & (variables.role == role_id)] for role_id in role_ids]
-
-
-def list_names(names: Sequence[str]) -> str:
-    """Join the first three names for an error message, and add the number of further names."""
-    listed = "; ".join(names[:3])
-    return listed if len(names) <= 3 else f"{listed} and {len(names) - 3} more"
+    # Variable j assigns the fraction x_j of a sentence to a quota, which is a number of sentences
+    # that one model accepts and another rejects.
+    variables, x = _Relaxation(problem, constraints).find_feasible()
+    return variables.split_by_quota(x > _TOLERANCE, len(problem.quotas))
 
 
 class _Variables(NamedTuple):
-    """Variables of a linear programme that assigns sentences to roles.
+    """Variables of a programme that assigns sentences to quotas, sorted by quota.
 
-    Variable j is 1 if sentence `row[j]` is assigned to role `role[j]`. Both arrays of indices have
-    the shape (n,), for n variables.
+    Variable j is 1 if sentence ``sentence_ids[j]`` is assigned to quota ``quota_ids[j]``. Both
+    arrays of indices have the shape (n,), for n variables.
     """
 
-    role: IntArray
-    row: IntArray
+    quota_ids: IntArray
+    sentence_ids: IntArray
+
+    def split_by_quota(self, is_selected: BoolArray, n_quotas: int) -> list[IntArray]:
+        """Return the rows of the sentences of the selected variables, for each quota."""
+        ids = range(n_quotas)
+        return [self.sentence_ids[is_selected & (self.quota_ids == quota_id)] for quota_id in ids]
 
 
 class _DualPrices(NamedTuple):
     """Dual prices of the constraints of a linear relaxation.
 
-    The arrays have the shapes (A,) for the A roles, (S,) for the S sentences, and (B,) for the B
+    A dual price states how much the minimum cost changes if the bound of the constraint increases.
+    The arrays have the shapes (A,) for the A quotas, (S,) for the S sentences, and (B,) for the B
     inequalities that additional constraints impose.
     """
 
-    roles: FloatArray
+    quotas: FloatArray
     sentences: FloatArray
     inequalities: FloatArray
 
@@ -175,11 +178,11 @@ class _DualPrices(NamedTuple):
 class _Relaxation:
     """Linear relaxation of an assignment problem with additional constraints.
 
-    The variable x_j >= 0 is the fraction of a sentence s that is assigned to a role a. A role is
-    sentence 1 or sentence 2 of the pairs of two models.
+    The variable x_j >= 0 is the fraction of a sentence s that is assigned to a quota a. A quota is
+    a number of sentences that one model accepts and another rejects.
 
         minimise    sum_j cost_j x_j
-        subject to  sum_{j of role a} x_j = n_sentences(a)    (price u_a),
+        subject to  sum_{j of quota a} x_j = n_sentences(a)   (price u_a),
                     sum_{j of sentence s} x_j <= 1            (price v_s <= 0),
                     sum_j sign_b w_bj x_j <= limit_b          (price y_b <= 0),
 
@@ -190,44 +193,46 @@ class _Relaxation:
 
     def __init__(self, problem: AssignmentProblem, constraints: ConstraintRows) -> None:
         self.problem, self.constraints = problem, constraints
-        # Number of sentences that each role needs.
-        self.n_sentences = np.array([r.n_sentences for r in problem.roles], dtype=np.float64)
+        # Number of sentences to select for each quota.
+        n_sentences = [quota.n_sentences for quota in problem.quotas]
+        self.n_sentences = np.array(n_sentences, dtype=np.float64)
 
         # Convert each finite bound lower <= w x <= upper to an inequality sign w x <= limit, with
-        # the sign 1 and the limit `upper`, or the sign -1 and the limit `-lower`.
+        # the sign 1 and the limit `upper`, or the sign -1 and the limit `-lower`. `rows` contains
+        # the index of the constraint of each inequality.
         has_upper, has_lower = np.isfinite(constraints.upper), np.isfinite(constraints.lower)
         self.rows = np.hstack([np.flatnonzero(has_upper), np.flatnonzero(has_lower)])
         self.signs = np.repeat([1.0, -1.0], [has_upper.sum(), has_lower.sum()])
         self.limits = np.hstack([constraints.upper[has_upper], -constraints.lower[has_lower]])
 
-        # Inequalities are divided by the largest absolute weight of their constraint, so that the
+        # Divide inequalities by the largest absolute weight of their constraint, so that the
         # solver's absolute tolerances are equally strict for all constraints.
         self.scale = np.ones(len(constraints.names))
         for weights in constraints.weights:
             self.scale = np.maximum(self.scale, abs(weights).max(axis=0).toarray().ravel())
 
-    def select_initial_variables(self) -> _Variables:
-        """Return the variables that assign the cheapest sentences to each role."""
-        # A role is the first or second sentence of the pairs for two models. Take three times as
-        # many sentences as it needs, so that the constraints leave a choice.
-        roles = self.problem.roles
-        rows = [self.problem.find_cheapest(role, max(16, 3 * role.n_sentences)) for role in roles]
-        role_by_variable = np.repeat(np.arange(len(roles)), [len(role_rows) for role_rows in rows])
-        return _Variables(role_by_variable, np.hstack(rows))
+    def find_feasible(self) -> tuple[_Variables, FloatArray]:
+        """Find variables with which the relaxed constraints can be satisfied, and their values."""
+        # Start with the cheapest sentences for each quota, three times as many as needed.
+        quotas = self.problem.quotas
+        sentences = [self.problem.find_cheapest(q, max(16, 3 * q.n_sentences)) for q in quotas]
+        quota_ids = np.repeat(np.arange(len(quotas)), [len(ids) for ids in sentences])
+        initial = _Variables(quota_ids, np.hstack(sentences))
+        variables, _, x = self.generate(initial, minimise_violations=True)
+        return variables, x
 
     def compute_initial_threshold(self, dual: _DualPrices) -> float:
         """Return the maximum reduced cost of the variables in the first integer programme.
 
-        With this threshold, the programme has about 20 variables per sentence to select. `dual`
-        contains the dual prices of the constraints of the linear relaxation.
+        `dual` contains the dual prices of the constraints of the linear relaxation.
         """
-        # Take the n-th smallest reduced cost as the threshold, n = 20 per sentence to select.
-        reduced = np.hstack([costs for _, costs in self._reduced_costs(dual, feasibility=False)])
+        # The n-th smallest reduced cost, so that there are about 20 variables per sentence.
+        reduced = np.hstack([costs for _, costs in self._reduced_costs(dual)])
         n = min(20 * self.problem.n_sentences, len(reduced)) - 1
         return max(1.0, float(np.partition(reduced, n)[n]))
 
     def generate(
-        self, variables: _Variables, *, feasibility: bool
+        self, variables: _Variables, *, minimise_violations: bool = False
     ) -> tuple[_Variables, _DualPrices, FloatArray]:
         """Solve the linear relaxation over all variables by column generation.
 
@@ -238,7 +243,7 @@ class _Relaxation:
         ----------
         variables
             Initial variables.
-        feasibility
+        minimise_violations
             Whether to minimise the total violation of the constraints instead of the cost.
 
         Returns
@@ -248,7 +253,7 @@ class _Relaxation:
         dual
             Dual prices of the constraints.
         x : (n,) array
-            Value of each variable in the solution.
+            Value of each of these variables in the solution.
 
         Raises
         ------
@@ -257,65 +262,64 @@ class _Relaxation:
         """
         n_rows = len(self.problem.reject_costs)
         while True:
-            shortfalls, dual, x = self._solve_restricted(variables, feasibility=feasibility)
-            roles, rows = [variables.role], [variables.row]
-            # For each role (first or second sentence of the pairs for two models), add the
-            # variables with the most negative reduced costs, each for one sentence.
-            for role_id, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility)):
+            violations, dual, x = self._solve_restricted(variables, minimise_violations)
+            quota_ids, sentence_ids = [variables.quota_ids], [variables.sentence_ids]
+            # Add the variables with the most negative reduced costs. Each assigns a sentence to a
+            # quota, which is a number of sentences that one model accepts and another rejects.
+            reduced_costs = self._reduced_costs(dual, ignore_costs=minimise_violations)
+            for quota_id, (allowed, reduced) in enumerate(reduced_costs):
                 negative = np.flatnonzero(reduced < -_TOLERANCE)
                 lowest = negative[np.argsort(reduced[negative], kind="stable")[:_MAX_NEW_VARIABLES]]
-                roles.append(np.full(len(lowest), role_id))
-                rows.append(allowed[lowest])
-            # Remove duplicates, with one number for each combination of role and sentence.
-            keys = np.unique(np.hstack(roles) * n_rows + np.hstack(rows))
-            # If no variable was added, the solution is optimal over all variables.
-            if len(keys) == len(variables.role):
+                quota_ids.append(np.full(len(lowest), quota_id))
+                sentence_ids.append(allowed[lowest])
+            # Remove duplicates. Each combination of a quota and a sentence is encoded as a number.
+            keys = np.unique(np.hstack(quota_ids) * n_rows + np.hstack(sentence_ids))
+            if len(keys) == len(variables.quota_ids):  # no new variable: the solution is optimal
                 break
             variables = _Variables(keys // n_rows, keys % n_rows)
-        # In a feasibility problem, positive slack variables state how far constraints are violated.
-        if shortfalls:
+        if violations:
             raise InfeasibleError(
-                f"the constraints cannot be satisfied together; unmet: {list_names(shortfalls)}; "
+                f"the constraints cannot be satisfied together; unmet: {list_names(violations)}; "
                 "loosen a constraint or add sentences"
             )
         return variables, dual, x
 
     def _solve_restricted(
-        self, variables: _Variables, *, feasibility: bool
+        self, variables: _Variables, minimise_violations: bool
     ) -> tuple[list[str], _DualPrices, FloatArray]:
         """Solve the linear relaxation over n variables.
 
-        If `feasibility` is true, slack variables are added to the constraints, and the weighted sum
-        of the slack variables is minimised instead of the cost.
+        If `minimise_violations` is true, slack variables are added to the constraints, and the
+        weighted sum of the slack variables is minimised instead of the cost.
 
         Returns
         -------
-        shortfalls : list of str
-            Violated constraints, with the amounts; empty if `feasibility` is false.
+        violations : list of str
+            Violated constraints, with the amounts; empty if `minimise_violations` is false.
         dual : _DualPrices
             Dual prices of the constraints.
         x : (n,) array
             Value of each variable in the solution.
         """
-        role_counts, sentence_counts, rows = self._build_count_matrices(variables)
-        n_roles, n_inequalities = len(self.n_sentences), len(self.rows)
+        quota_matrix, sentence_matrix, rows = self._build_count_matrices(variables)
+        n_quotas, n_sentences, n_inequalities = len(self.n_sentences), len(rows), len(self.rows)
         scale = self.scale[self.rows]
-        scaled = diags_array(self.signs / scale) @ self._get_weights(variables)[self.rows]
-        inequalities, equalities = vstack([sentence_counts, scaled], format="csr"), role_counts
+        # Equalities: number of sentences of each quota. Inequalities: at most one quota for each
+        # sentence, and the finite bounds of the additional constraints.
+        bounds = diags_array(self.signs / scale) @ self._get_weights(variables)[self.rows]
+        inequalities, equalities = vstack([sentence_matrix, bounds], format="csr"), quota_matrix
+        limits = np.hstack([np.ones(n_sentences), self.limits / scale])
         costs = self._get_costs(variables)
-        if feasibility:
-            # Slack variables are the number of missing sentences of each role and the excess of
-            # each inequality. Missing sentences cost more, so that a violated constraint is
-            # reported rather than missing sentences if either explains the failure.
-            excess = vstack(
-                [csr_array((len(rows), n_inequalities)), -eye_array(n_inequalities)], format="csr"
-            )
-            no_roles = csr_array((inequalities.shape[0], n_roles))
-            inequalities = hstack([inequalities, no_roles, excess], format="csr")
-            no_excess = csr_array((n_roles, n_inequalities))
-            equalities = hstack([role_counts, eye_array(n_roles), no_excess], format="csr")
-            costs = np.repeat([0.0, 10.0, 1.0], [len(costs), n_roles, n_inequalities])
-        limits = np.hstack([np.ones(len(rows)), self.limits / scale])
+        if minimise_violations:
+            # Add slack variables: the number of missing sentences of each quota, and the excess of
+            # each bound. Missing sentences cost more, so that a violated bound is reported rather
+            # than missing sentences if either explains the failure.
+            no_missing = csr_array((n_sentences + n_inequalities, n_quotas))
+            excess = -eye_array(n_sentences + n_inequalities, n_inequalities, k=-n_sentences)
+            inequalities = hstack([inequalities, no_missing, excess], format="csr")
+            no_excess = csr_array((n_quotas, n_inequalities))
+            equalities = hstack([quota_matrix, eye_array(n_quotas), no_excess], format="csr")
+            costs = np.repeat([0.0, 10.0, 1.0], [len(costs), n_quotas, n_inequalities])
         solve: Any = scipy.optimize.linprog  # its type stubs lack sparse matrices
         result = solve(costs, inequalities, limits, equalities, self.n_sentences, method="highs")
         if result.status != 0:
@@ -323,65 +327,64 @@ class _Relaxation:
 
         prices = result.ineqlin.marginals
         sentence_prices = np.zeros(len(self.problem.reject_costs))
-        sentence_prices[rows] = prices[: len(rows)]
-        dual = _DualPrices(result.eqlin.marginals, sentence_prices, prices[len(rows) :] / scale)
-        n_variables = len(variables.role)
-        shortfalls: list[str] = []
-        if feasibility:
-            units = np.hstack([np.ones(n_roles), scale / self.constraints.units[self.rows]])
-            names = [*map(str, self.problem.roles), *np.take(self.constraints.names, self.rows)]
+        sentence_prices[rows] = prices[:n_sentences]
+        dual = _DualPrices(result.eqlin.marginals, sentence_prices, prices[n_sentences:] / scale)
+        n_variables, violations = len(variables.quota_ids), list[str]()
+        if minimise_violations:
+            units = np.hstack([np.ones(n_quotas), scale / self.constraints.units[self.rows]])
+            names = [*map(str, self.problem.quotas), *np.take(self.constraints.names, self.rows)]
             amounts = zip(names, result.x[n_variables:] * units, strict=True)
-            shortfalls = [f"{name}, by {amount:.3g}" for name, amount in amounts if amount > 1e-6]
-        return shortfalls, dual, result.x[:n_variables]
+            violations = [f"{name}, by {amount:.3g}" for name, amount in amounts if amount > 1e-6]
+        return violations, dual, result.x[:n_variables]
 
     def _reduced_costs(
-        self, dual: _DualPrices, feasibility: bool
+        self, dual: _DualPrices, *, ignore_costs: bool = False
     ) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Yield the reduced cost of each assignment of a sentence, for one role after another.
+        """Yield the reduced costs of all assignments of a sentence to a quota, quota by quota.
 
         The reduced cost is the cost of the assignment minus the dual prices of its constraints:
         cost(a, s) - u_a - v_s - sum_b y_b weight_b(a, s), where u_a, v_s and y_b are the prices of
-        role a, sentence s and inequality b. Assignments with a negative reduced cost can improve
+        quota a, sentence s and inequality b. Assignments with a negative reduced cost can improve
         the current solution.
 
         Parameters
         ----------
         dual
             Dual prices of the constraints.
-        feasibility
-            Whether the total violation of the constraints is minimised. All assignments then have
-            the cost 0.
+        ignore_costs
+            Whether all assignments have the cost 0, because the total violation of the constraints
+            is minimised.
 
         Yields
         ------
         allowed : (k,) array
-            Rows of the sentences that may take the role.
+            Rows of the sentences that may be assigned to the quota.
         reduced : (k,) array
-            Reduced costs of assigning these sentences to the role.
+            Reduced costs of assigning these sentences to the quota.
         """
+        # Add up the prices of both bounds of each constraint, with their signs.
         constraint_prices = np.bincount(self.rows, self.signs * dual.inequalities, len(self.scale))
-        # `constraint_prices` contains the sum of the prices of both bounds of each constraint.
-        for role_id, role in enumerate(self.problem.roles):
+        for quota_id, quota in enumerate(self.problem.quotas):
             # cost(a, s) - u_a - v_s - sum_b y_b weight_b(a, s), for all allowed sentences s
-            allowed = np.flatnonzero(self.problem.is_allowed(role))
-            inequality_prices = self.constraints.weights[role_id][allowed] @ constraint_prices
-            reduced = -dual.roles[role_id] - dual.sentences[allowed] - inequality_prices
-            if not feasibility:
-                reduced += self.problem.reject_costs[allowed, role.reject]
+            allowed = np.flatnonzero(self.problem.is_allowed(quota))
+            inequality_prices = self.constraints.weights[quota_id][allowed] @ constraint_prices
+            reduced = -dual.quotas[quota_id] - dual.sentences[allowed] - inequality_prices
+            if not ignore_costs:
+                reduced += self.problem.reject_costs[allowed, quota.reject_column]
             yield allowed, reduced
 
     def compute_bound(self, dual: _DualPrices) -> float:
         """Compute the Lagrangian lower bound on the cost of every selection.
 
         The bound is sum_a n_sentences(a) u_a + sum_s v_s + sum_b limit_b y_b + sum_j min(r_j, 0),
-        where u_a, v_s and y_b are the dual prices of role a, sentence s and inequality b, and r_j
+        where u_a, v_s and y_b are the dual prices of quota a, sentence s and inequality b, and r_j
         is the reduced cost of variable j. It is valid for any prices with v_s <= 0 and y_b <= 0.
         """
         # sum_a n_sentences(a) u_a + sum_s v_s + sum_b limit_b y_b
-        bound = dual.roles @ self.n_sentences + dual.sentences.sum()
+        bound = dual.quotas @ self.n_sentences + dual.sentences.sum()
         bound += dual.inequalities @ self.limits
         # + sum_j min(r_j, 0), over all variables, also those that the relaxation left out
-        for _, reduced in self._reduced_costs(dual, feasibility=False):
+        for _, reduced in self._reduced_costs(dual):
             bound += np.minimum(reduced, 0.0).sum()
         return float(bound)
 
@@ -393,107 +396,105 @@ class _Relaxation:
         Returns
         -------
         variables
-            Variables with a low reduced cost, each for the assignment of a sentence to a role.
+            Variables with a low reduced cost.
         has_all : bool
             Whether these are all variables of the problem.
         """
-        roles, rows, has_all = [], [], True
-        # Variables above the threshold cannot be part of a better selection, up to rounding.
-        threshold = max_reduced_cost + _TOLERANCE * max(1.0, max_reduced_cost)
-        for role_id, (allowed, reduced) in enumerate(self._reduced_costs(dual, feasibility=False)):
-            # Sentences that may be assigned to this role at a low reduced cost.
-            role_rows = allowed[reduced <= threshold]
-            has_all = has_all and len(role_rows) == len(allowed)
-            roles.append(np.full(len(role_rows), role_id))
-            rows.append(role_rows)
-        return _Variables(np.hstack(roles), np.hstack(rows)), has_all
+        quota_ids, sentence_ids, has_all = [], [], True
+        threshold = max_reduced_cost + _TOLERANCE * max(
+            1.0, max_reduced_cost
+        )  # for rounding errors
+        # A variable assigns a sentence to a quota, a number of sentences that one model accepts and
+        # another rejects. Its reduced cost estimates by how much the total cost increases.
+        for quota_id, (allowed, reduced) in enumerate(self._reduced_costs(dual)):
+            cheap = allowed[reduced <= threshold]
+            has_all = has_all and len(cheap) == len(allowed)
+            quota_ids.append(np.full(len(cheap), quota_id))
+            sentence_ids.append(cheap)
+        return _Variables(np.hstack(quota_ids), np.hstack(sentence_ids)), has_all
 
     def solve_integer(
         self, variables: _Variables, time_limit: float | None
     ) -> tuple[list[IntArray] | None, str]:
         """Solve the integer programme with HiGHS for a subset of its variables.
 
-        A variable is 1 if a sentence is assigned to a role, that is, selected as first or second
-        sentence of the pairs for two models. Variables outside the subset are fixed at 0.
+        A variable is 1 if a sentence is assigned to a quota, a number of sentences that one model
+        accepts and another rejects. Variables outside the subset are fixed at 0.
 
         Parameters
         ----------
         variables
-            Subset of the variables. Each belongs to one role and one sentence.
+            Subset of the variables.
         time_limit
             Time limit in seconds. None: no limit.
 
         Returns
         -------
         chosen : list of arrays or None
-            Indices of the sentences that are assigned to each role, sorted by the increasing cost
-            of the assignment. None if no solution was found.
+            Rows of the sentences chosen for each quota, by increasing cost. None if no solution was
+            found.
         status : str
             Status of the solution (`Solution`).
         """
-        # Constraints on the number of sentences of each role, the number of roles of each sentence,
-        # and additional ones. A sentence with a single variable can only have one role.
-        role_counts, sentence_counts, _ = self._build_count_matrices(variables)
-        sentence_counts = sentence_counts[np.diff(sentence_counts.indptr) > 1]
-        constraint_rows = [role_counts, sentence_counts, self._get_weights(variables)]
-        matrix = csr_array(vstack(constraint_rows, format="csr"))
-        n_shared = sentence_counts.shape[0]
+        # Constraints: the number of sentences of each quota, at most one quota for each sentence
+        # (only needed for sentences with several variables), and the additional constraints.
+        quota_matrix, sentence_matrix, _ = self._build_count_matrices(variables)
+        sentence_matrix = sentence_matrix[np.diff(sentence_matrix.indptr) > 1]
+        matrices = [quota_matrix, sentence_matrix, self._get_weights(variables)]
+        n_shared = sentence_matrix.shape[0]
         lower = np.hstack([self.n_sentences, np.full(n_shared, -np.inf), self.constraints.lower])
         upper = np.hstack([self.n_sentences, np.ones(n_shared), self.constraints.upper])
+        matrix = csr_array(vstack(matrices, format="csr"))
         solution = minimise(self._get_costs(variables), matrix, lower, upper, time_limit=time_limit)
         if solution.x is None:
             return None, solution.status
         # The solver returns 0 or 1 for each variable, up to rounding.
-        is_used = solution.x > 0.5
-        roles = range(len(self.n_sentences))
-        chosen = [variables.row[is_used & (variables.role == role_id)] for role_id in roles]
+        chosen = variables.split_by_quota(solution.x > 0.5, len(self.n_sentences))
         return self.problem.sort_by_cost(chosen), solution.status
 
     def _get_costs(self, variables: _Variables) -> FloatArray:
-        """Return the objective coefficients of n variables, shape (n,).
-
-        The coefficient of a variable is the cost of its sentence under the rejecting model.
-        """
-        # Column of the rejecting model of each role, then of each variable.
-        rejecting_models = np.array([role.reject for role in self.problem.roles])
-        costs = self.problem.reject_costs[variables.row, rejecting_models[variables.role]]
+        """Return the objective coefficients of n variables, shape (n,)."""
+        # The cost of a sentence depends on the model that should reject it.
+        reject_columns = np.array([quota.reject_column for quota in self.problem.quotas])
+        columns = reject_columns[
+            variables.quota_ids
+        ]  # of the model that should reject the sentence
+        costs = self.problem.reject_costs[variables.sentence_ids, columns]
         return np.asarray(costs, dtype=np.float64)
 
     def _build_count_matrices(self, variables: _Variables) -> tuple[csr_array, csr_array, IntArray]:
-        """Build two matrices: for the sentences of each role, and for the roles of each sentence.
+        """Build two matrices, which count the selected variables by quota and by sentence.
 
-        A role is sentence 1 or 2 of the pairs of two models. Each of the n variables x_j is 1 if a
-        sentence is selected for a role, else 0. The product of a matrix and x contains the counts.
+        Each of the n variables x_j is 1 if a sentence is selected for a quota, else 0. A quota is a
+        number of sentences that one model accepts and another rejects.
 
         Returns
         -------
-        role_counts : sparse (A, n) array
-            1 if the variable belongs to the role, one of A roles, else 0.
-        sentence_counts : sparse (R, n) array
-            1 if the variable belongs to the sentence, else 0.
+        quota_matrix : sparse (A, n) array
+            1 if the variable belongs to the quota, else 0. The product with x is the number of
+            sentences selected for each of the A quotas.
+        sentence_matrix : sparse (R, n) array
+            1 if the variable belongs to the sentence, else 0. The product with x is the number of
+            quotas for which each of the R sentences is selected.
         rows : (R,) array
-            Indices of the R sentences that occur in `variables`.
+            Rows of the R sentences that occur in `variables`.
         """
-        n = len(variables.role)
-        # Sparse matrices from (value, (row, column)): a column for each variable with a single 1.
-        ones, indices = np.ones(n), np.arange(n)
-        role_counts = csr_array((ones, (variables.role, indices)), shape=(len(self.n_sentences), n))
-        # Number the sentences that occur, so that the matrix has no empty rows.
-        rows, codes = np.unique(variables.row, return_inverse=True)
-        sentence_counts = csr_array((ones, (codes, indices)), shape=(len(rows), n))
-        return role_counts, sentence_counts, rows
+        # Each column belongs to a variable and contains a single 1. Sentences without variables get
+        # no row.
+        n = len(variables.quota_ids)
+        ones, columns = np.ones(n), np.arange(n)
+        rows, numbers = np.unique(variables.sentence_ids, return_inverse=True)
+        shape = (len(self.n_sentences), n)
+        quota_matrix = csr_array((ones, (variables.quota_ids, columns)), shape=shape)
+        sentence_matrix = csr_array((ones, (numbers, columns)), shape=(len(rows), n))
+        return quota_matrix, sentence_matrix, rows
 
     def _get_weights(self, variables: _Variables) -> csr_array:
         """Return the coefficients of n variables in the K additional constraints, shape (K, n)."""
-        role_ids = range(len(self.n_sentences))
-        indices = [np.flatnonzero(variables.role == role_id) for role_id in role_ids]
-        # Each role has a matrix of weights, with a row per sentence and a column per constraint.
-        # Stack the rows of the variables role by role.
+        # Each quota has a matrix of weights, with a row per sentence and a column per constraint.
+        # Stack the rows of the variables, which are sorted by quota, and transpose the result.
         blocks = [
-            weights[variables.row[role_indices]]
-            for weights, role_indices in zip(self.constraints.weights, indices, strict=True)
+            weights[variables.sentence_ids[variables.quota_ids == quota_id]]
+            for quota_id, weights in enumerate(self.constraints.weights)
         ]
-        stacked = csr_array(vstack(blocks, format="csr"))
-        # Return to the order of `variables`, and transpose: one row per constraint.
-        variable_order = np.argsort(np.hstack(indices), kind="stable")
-        return csr_array(stacked[variable_order].T)
+        return csr_array(vstack(blocks, format="csr").T)

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, hstack
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.plugins import Registry
-from contstim.selection.assignment import ROLES, Role
+from contstim.selection.assignment import POSITIONS, Quota
 
 # Values in the text form of a constraint: name of the field, and function that parses the value.
 TextOptions = dict[str, Callable[[str], Any]]
@@ -28,21 +28,21 @@ CONSTRAINTS = Registry["type[SelectionConstraint]"](
 class ConstraintRows:
     """Linear constraints of the integer programme that selects sentences.
 
-    The variables are x[a, s] = 1 if sentence s is selected for role a, and 0 otherwise. A role is
-    sentence 1 or sentence 2 of the pairs of two models (`Role`). With K constraints, the rows of
-    the programme are, for k = 1..K:
+    A quota (`Quota`) is a number of sentences that one model accepts and another rejects. The
+    variables are x[a, s] = 1 if sentence s is selected for quota a, and 0 otherwise. With K
+    constraints, the rows of the programme are, for k = 1..K:
 
         lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
 
     Parameters
     ----------
-    roles
-        The A roles.
+    quotas
+        The A quotas.
     labels
         Labels of the S candidate sentences.
     constraints
         Constraints that add their rows.
-    uses : int, default 1
+    max_occurrences : int, default 1
         Maximum number of times that a sentence may be selected.
 
     Attributes
@@ -57,33 +57,33 @@ class ConstraintRows:
 
     def __init__(
         self,
-        roles: Sequence[Role],
+        quotas: Sequence[Quota],
         labels: pd.Index,
         constraints: Iterable[SelectionConstraint] = (),
-        uses: int = 1,
+        max_occurrences: int = 1,
     ) -> None:
-        self.roles = roles
+        self.quotas = quotas
         self.labels = labels
-        self.uses = uses
+        self.max_occurrences = max_occurrences
         self.names: list[str] = []
         self.lower: FloatArray = np.empty(0)
         self.upper: FloatArray = np.empty(0)
         self.units: FloatArray = np.empty(0)
-        # Blocks of columns of the weights of each role; `weights` joins them. The first has no
-        # column.
-        self._blocks = [[csr_array((len(labels), 0))] for _ in roles]
+        # Weights of the sentences in each quota, as a list of sparse arrays that `weights` joins
+        # horizontally. Each call of `add` appends an array; the first one has no columns.
+        self._weight_parts = [[csr_array((len(labels), 0))] for _ in quotas]
         for constraint in constraints:
             constraint.add_rows(self)
 
     @property
     def model_pairs(self) -> list[tuple[str, str]]:
-        """Pairs of models for which sentence pairs are selected, in the order of the roles."""
-        return list(dict.fromkeys((role.model_1, role.model_2) for role in self.roles))
+        """Pairs of models for which sentence pairs are selected, in the order of the quotas."""
+        return list(dict.fromkeys(quota.models for quota in self.quotas))
 
     @cached_property
     def weights(self) -> list[csr_array]:
-        """Weights of the S sentences in the K rows, one sparse (S, K) array for each role."""
-        return [csr_array(hstack(blocks, format="csr")) for blocks in self._blocks]
+        """Weights of the S sentences in the K rows, one sparse (S, K) array for each quota."""
+        return [csr_array(hstack(parts, format="csr")) for parts in self._weight_parts]
 
     def add(
         self,
@@ -95,14 +95,15 @@ class ConstraintRows:
     ) -> None:
         """Add n constraints that have the same bounds, each as a row of the programme.
 
-        Each constraint requires that the sum of the weights of all selected sentences is between
-        the two bounds. A role is sentence 1 or sentence 2 of the pairs of two models.
+        A constraint requires that the sum of the weights of all selected sentences is between the
+        two bounds. The weight of a sentence may depend on the quota for which it is selected. A
+        quota is a number of sentences that one model accepts and another rejects.
 
         Parameters
         ----------
         weights
-            One array per role, with the weight that each of the S sentences has in each constraint
-            if it is selected for this role, shape (S, n). None: all weights are 0.
+            One array per quota, with the weight that each of the S sentences has in each of the n
+            constraints if it is selected for this quota, shape (S, n). None: all weights are 0.
         lower, upper
             Bounds of the weighted sums.
         names
@@ -111,11 +112,11 @@ class ConstraintRows:
             Divisor by which error messages convert a violation to the unit of the feature.
         """
         n = len(names)
-        # Sentences have a weight in each role (first or second sentence of the pairs for two
-        # models). A role that the new rows do not concern has the weight 0.
+        # A quota is a number of sentences that one model accepts and another rejects. If a quota
+        # has no weights, its sentences do not count in the new constraints.
         zeros = csr_array((len(self.labels), n))
-        for blocks, role_weights in zip(self._blocks, weights, strict=True):
-            blocks.append(zeros if role_weights is None else role_weights)
+        for parts, quota_weights in zip(self._weight_parts, weights, strict=True):
+            parts.append(zeros if quota_weights is None else quota_weights)
         self.names = [*self.names, *names]
         self.lower = np.append(self.lower, np.full(n, lower))
         self.upper = np.append(self.upper, np.full(n, upper))
@@ -150,11 +151,11 @@ class ConstraintRows:
         # Matrix of sentences (rows) and groups (columns), 1 if the sentence belongs to the group.
         is_member = csr_array(entries, shape=(len(self.labels), len(names)))
         # A group with few sentences cannot exceed the limit and needs no row.
-        max_selected = self.uses * np.bincount(groups, minlength=len(names))
+        max_selected = self.max_occurrences * np.bincount(groups, minlength=len(names))
         limited_groups = np.flatnonzero(max_selected > limit)
         weights = csr_array(is_member[:, limited_groups])
         limited_names = [names[group] for group in limited_groups.tolist()]
-        self.add([weights for _ in self.roles], -np.inf, float(limit), limited_names)
+        self.add([weights for _ in self.quotas], -np.inf, float(limit), limited_names)
 
     def difference_weights(
         self, model_pair: tuple[str, str], values: csr_array
@@ -174,17 +175,18 @@ class ConstraintRows:
         Returns
         -------
         list
-            Weights for each role: `values` or ``-values`` for the two roles of the model pair, and
-            None for all other roles.
+            Weights for each quota: `values` for the first sentences of these models, ``-values``
+            for their second sentences, and None for the sentences of other models.
         """
         weights: list[csr_array | None] = []
-        for role in self.roles:
-            # A role is the first or second sentence of the pairs for two models. Other pairs of
-            # models do not contribute; second sentences are subtracted.
-            if (role.model_1, role.model_2) != model_pair:
-                weights.append(None)
+        # For each pair of models, there is one quota of first and one quota of second sentences.
+        for quota in self.quotas:
+            if quota.models != model_pair:
+                weights.append(None)  # Sentences for other models do not count.
+            elif quota.position == POSITIONS[0]:
+                weights.append(values)
             else:
-                weights.append(values if role.role == ROLES[0] else -values)
+                weights.append(-values)
         return weights
 
     def feature_column(self, values: pd.Series, name: str) -> csr_array:
@@ -238,7 +240,7 @@ class SelectionConstraint(ABC):
 
     #: Whether the constraint compares the two sentences of a pair. `select_set` then applies it
     #: once per model, to the sentences that the model prefers and the sentences it does not prefer.
-    compares_sides: ClassVar[bool] = False
+    compares_within_pair: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -264,7 +266,7 @@ class SelectionConstraint(ABC):
         InputError
             If a candidate sentence has no valid value or a bound is invalid.
         UnknownNameError
-            If a role is unknown.
+            If a position in the pairs is unknown.
         """
 
     @classmethod

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 
 from contstim.arrays import IntArray
 from contstim.errors import InputError, UnknownNameError, format_count
-from contstim.selection.assignment import ROLES
+from contstim.selection.assignment import POSITIONS
 from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint, TextOptions
 from contstim.text.language import split_word
 from contstim.text.languages import ENGLISH, language_from_script
@@ -48,7 +48,7 @@ class Balance(SelectionConstraint):
 
     kind = "balance"
     options: ClassVar[TextOptions] = {"tolerance": float}
-    compares_sides = True
+    compares_within_pair = True
 
     feature: pd.Series
     tolerance: float
@@ -71,7 +71,7 @@ class Balance(SelectionConstraint):
             raise InputError(f"{self.name}: the tolerance is {self.tolerance}, below 0")
         # |sum of f over first sentences - sum of f over second sentences| <= n * tolerance
         values = rows.feature_column(self.feature, self.name)
-        n_by_model_pair = {(role.model_1, role.model_2): role.n_sentences for role in rows.roles}
+        n_by_model_pair = {quota.models: quota.n_sentences for quota in rows.quotas}
         for model_pair, n_pairs in n_by_model_pair.items():
             limit = self.tolerance * n_pairs
             models = " and ".join(model_pair)
@@ -109,7 +109,7 @@ class Equal(SelectionConstraint):
     """
 
     kind = "equal"
-    compares_sides = True
+    compares_within_pair = True
 
     feature: pd.Series
     name: str = "equal"
@@ -131,17 +131,18 @@ class Equal(SelectionConstraint):
         rows
             Rows (linear constraints) of the integer programme.
         """
-        codes, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
-        # A sentence without a value has the code -1.
-        if (codes < 0).any():
-            label = rows.labels[np.flatnonzero(codes < 0)[0]]
+        # `values[value_ids[s]]` is the value of sentence s; -1 stands for a missing value.
+        value_ids, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
+        if (value_ids < 0).any():
+            label = rows.labels[np.flatnonzero(value_ids < 0)[0]]
             raise InputError(
                 f"{self.name}: sentence {label!r} has no value; give one or leave the sentence out"
             )
         # Matrix of sentences (rows) and values (columns), 1 if the sentence has the value.
-        entries = (np.ones(len(codes)), (np.arange(len(codes)), codes))
-        has_value = csr_array(entries, shape=(len(codes), len(values)))
-        # For each value: number of first sentences minus number of second sentences = 0.
+        entries = (np.ones(len(value_ids)), (np.arange(len(value_ids)), value_ids))
+        has_value = csr_array(entries, shape=(len(value_ids), len(values)))
+        # For each pair of models and each value, the number of selected first sentences with this
+        # value minus the number of selected second sentences with this value must be 0.
         for model_pair in rows.model_pairs:
             models = " and ".join(model_pair)
             names = [f"{self.name}: as many of {value!r} for {models}" for value in values]
@@ -176,11 +177,13 @@ def merge_equal(constraints: Sequence[SelectionConstraint]) -> list[SelectionCon
     return [*constraints, Equal(combined, "equal together")]
 
 
-def compute_pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd.Index) -> IntArray:
-    """Return a code for each sentence; only sentences with the same code may be paired.
+def compute_pairing_blocks(
+    constraints: Sequence[SelectionConstraint], labels: pd.Index
+) -> IntArray:
+    """Return a block index for each sentence; only sentences of the same block may be paired.
 
-    The codes number the distinct values of the feature that must be equal for both sentences of a
-    pair (`SelectionConstraint.matched_feature`).
+    A block contains the sentences with the same value of the feature that must be equal for both
+    sentences of a pair (`SelectionConstraint.matched_feature`).
 
     Parameters
     ----------
@@ -192,14 +195,14 @@ def compute_pairing_codes(constraints: Sequence[SelectionConstraint], labels: pd
     Returns
     -------
     (S,) array
-        Codes; all zero if no feature is matched.
+        Block indices; all zero if no feature must be equal.
     """
     features = [c.matched_feature for c in constraints if c.matched_feature is not None]
     if not features:
         return np.zeros(len(labels), dtype=np.int64)
     # The last feature combines all others (`merge_equal`). Sentences without a value get -1.
-    codes = pd.Series(pd.factorize(features[-1])[0], index=features[-1].index)
-    return codes.reindex(labels, fill_value=-1).to_numpy(dtype=np.int64)
+    blocks = pd.Series(pd.factorize(features[-1])[0], index=features[-1].index)
+    return blocks.reindex(labels, fill_value=-1).to_numpy(dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,11 +246,11 @@ class AtMost(SelectionConstraint):
         rows
             Rows (linear constraints) of the integer programme.
         """
-        # Number the groups; sentences without a group have the code -1 and are not limited.
-        codes, groups = pd.factorize(self.groups.reindex(rows.labels), sort=False)
-        sentences = np.flatnonzero(codes >= 0)
+        # Number the groups; sentences without a group have the number -1 and are not limited.
+        group_ids, groups = pd.factorize(self.groups.reindex(rows.labels), sort=False)
+        sentences = np.flatnonzero(group_ids >= 0)
         names = [f"{self.name}: at most {self.limit} of group {group!r}" for group in groups]
-        rows.add_limits(sentences, codes[sentences], self.limit, names, self.name)
+        rows.add_limits(sentences, group_ids[sentences], self.limit, names, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,10 +312,10 @@ class Recurring(SelectionConstraint):
             distinct = sorted({split_word(token)[1].lower() for token in tokens} - repeatable)
             sentences += [index] * len(distinct)
             words += distinct
-        codes, vocabulary = pd.factorize(np.array(words, dtype=object))
+        word_ids, vocabulary = pd.factorize(np.array(words, dtype=object))
         limit = format_count(self.limit, "sentence")
         names = [f"{self.name}: {word!r} in at most {limit}" for word in vocabulary]
-        rows.add_limits(np.array(sentences, dtype=np.int64), codes, self.limit, names, self.name)
+        rows.add_limits(np.array(sentences, dtype=np.int64), word_ids, self.limit, names, self.name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,7 +323,7 @@ class Linear(SelectionConstraint):
     """Bounds on the sum of a feature over the selected sentences.
 
     The constraint is lower <= sum_s weights(s) <= upper. The sum is over all selected sentences s,
-    or over the selected sentences for one pair of models or in one position of the pairs.
+    over those that are selected for one pair of models, or over the first (or second) sentences.
 
     Attributes
     ----------
@@ -330,7 +333,7 @@ class Linear(SelectionConstraint):
         Bounds of the sum, in the unit of the feature.
     pair
         Pair of models to which the sum is restricted.
-    role
+    position
         Position in the pairs to which the sum is restricted, ``sentence_1`` or ``sentence_2``.
     name
         Name of the constraint in error messages.
@@ -346,13 +349,13 @@ class Linear(SelectionConstraint):
     """
 
     kind = "linear"
-    options: ClassVar[TextOptions] = {"lower": float, "upper": float, "role": str}
+    options: ClassVar[TextOptions] = {"lower": float, "upper": float, "position": str}
 
     weights: pd.Series
     lower: float = -np.inf
     upper: float = np.inf
     pair: tuple[str, str] | None = None
-    role: str | None = None
+    position: str | None = None
     name: str = "linear"
 
     def add_rows(self, rows: ConstraintRows) -> None:
@@ -365,8 +368,8 @@ class Linear(SelectionConstraint):
         rows
             Rows (linear constraints) of the integer programme.
         """
-        if self.role not in (None, *ROLES):
-            raise UnknownNameError.with_suggestions("role", str(self.role), ROLES)
+        if self.position not in (None, *POSITIONS):
+            raise UnknownNameError.with_suggestions("position", str(self.position), POSITIONS)
         # The two models may be named in either order.
         known_pairs = {frozenset(model_pair) for model_pair in rows.model_pairs}
         if self.pair is not None and frozenset(self.pair) not in known_pairs:
@@ -377,13 +380,14 @@ class Linear(SelectionConstraint):
 
         values = rows.feature_column(self.weights, self.name)
         weights: list[csr_array | None] = []
-        for role in rows.roles:
-            model_pair = (role.model_1, role.model_2)
-            if self.pair in (None, model_pair):
-                is_included = self.role in (None, role.role)
+        # A quota is the number of first, or of second, sentences to select for a pair of models.
+        for quota in rows.quotas:
+            if self.pair in (None, quota.models):
+                is_included = self.position in (None, quota.position)
             else:
-                # If the pair of models is named in the opposite order, the roles are exchanged.
-                is_included = self.pair == model_pair[::-1] and self.role != role.role
+                # If the user names the two models in the opposite order, their first sentences are
+                # the second sentences of this programme.
+                is_included = self.pair == quota.models[::-1] and self.position != quota.position
             weights.append(values if is_included else None)
         name = f"{self.name}: sum of weights between {self.lower:g} and {self.upper:g}"
         rows.add(weights, self.lower, self.upper, [name])

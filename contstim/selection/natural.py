@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from contstim.arrays import IntArray
 from contstim.errors import InputError, require_known
 from contstim.plugins import Registry
-from contstim.selection.assignment import ROLES, AssignmentProblem, Role, assign
+from contstim.selection.assignment import POSITIONS, AssignmentProblem, Quota, assign
 from contstim.selection.column_generation import assign_with_constraints
 from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint
-from contstim.selection.constraints import compute_pairing_codes, merge_equal
+from contstim.selection.constraints import compute_pairing_blocks, merge_equal
 from contstim.selection.highs import SOLVER
 from contstim.selection.scores import RankedScores, find_eligible, rank_scores
 
@@ -177,21 +177,21 @@ def select_natural_pairs(
     """
     ranked = rank_scores(log_probs)
     log_probs = log_probs.set_axis([str(name) for name in log_probs.columns], axis=1)
-    n_pairs = _count_pairs(per_pair, list(log_probs.columns))
+    n_pairs = _parse_per_pair(per_pair, list(log_probs.columns))
     for name, value in (("accept_from", accept_from), ("reject_below", reject_below)):
         if value is not None and not 0 < value <= 1:
             raise InputError(f"{name} is {value}; fractional ranks lie above 0 and up to 1")
     if not (time_limit is None or time_limit > 0):
         raise InputError(f"time_limit is {time_limit}; give seconds above 0, or None")
 
-    # Each pair of models needs n first sentences and n second sentences. The order of these roles
-    # depends on the names of the models only.
-    roles = []
+    # Each pair of models needs n first sentences, which model 1 accepts, and n second sentences,
+    # which model 2 accepts. The order of these quotas depends on the names of the models only.
+    quotas = []
     for (model_1, model_2), n in n_pairs.items():
         column_1, column_2 = ranked.models.index(model_1), ranked.models.index(model_2)
-        roles.append(Role(model_1, model_2, ROLES[0], column_2, column_1, n))
-        roles.append(Role(model_1, model_2, ROLES[1], column_1, column_2, n))
-    roles.sort(key=lambda role: (role.reject, role.accept))
+        quotas.append(Quota((model_1, model_2), POSITIONS[0], column_2, column_1, n))
+        quotas.append(Quota((model_1, model_2), POSITIONS[1], column_1, column_2, n))
+    quotas.sort(key=lambda quota: (quota.reject_column, quota.accept_column))
 
     # Exclude sentences that all models accept, or none.
     rows, excluded = find_eligible(ranked, eligible)
@@ -204,7 +204,7 @@ def select_natural_pairs(
     scores = log_probs.loc[ranked.labels, list(ranked.models)].astype(np.float64)
     costs, n_steps = NATURAL_CRITERIA[criterion].integer_costs(ranked, scores)
     is_rejected = ranks < (np.inf if reject_below is None else reject_below)
-    problem = AssignmentProblem(costs[rows], is_accepted, is_rejected, tuple(roles))
+    problem = AssignmentProblem(costs[rows], is_accepted, is_rejected, tuple(quotas))
 
     # Solve the problem without constraints first, which detects pairs of models with too few
     # sentences.
@@ -213,26 +213,26 @@ def select_natural_pairs(
     is_proven, solver = True, ASSIGNMENT_SOLVER
     constraints = merge_equal(constraints)
     if constraints:
-        constraint_rows = ConstraintRows(roles, labels, constraints)
+        constraint_rows = ConstraintRows(quotas, labels, constraints)
         chosen, relaxation, is_proven = assign_with_constraints(
             problem, constraint_rows, time_limit
         )
         cost, solver = problem.total_cost(chosen), SOLVER
     bound = cost if is_proven else min(cost, relaxation)
 
-    # Pair the first and the second sentences of each pair of models: by equal features, then by
-    # rank.
-    codes = compute_pairing_codes(constraints, labels)
+    # Pair the first and the second sentences of each pair of models: within blocks of sentences
+    # with equal features, by rank.
+    blocks = compute_pairing_blocks(constraints, labels)
     tables = {
         (model_1, model_2): pd.DataFrame({"model_1": model_1, "model_2": model_2}, index=range(n))
         for (model_1, model_2), n in n_pairs.items()
     }
-    for role, role_rows in zip(roles, chosen, strict=True):
-        ordered = role_rows[np.argsort(codes[role_rows], kind="stable")]
-        table = tables[role.model_1, role.model_2]
-        table[role.role] = labels[ordered]
-        table[role.role.replace("sentence", "rank")] = ranks[ordered, role.reject]
-    columns = ["model_1", "model_2", *ROLES, "rank_1", "rank_2"]
+    for quota, quota_rows in zip(quotas, chosen, strict=True):
+        ordered = quota_rows[np.argsort(blocks[quota_rows], kind="stable")]
+        table = tables[quota.models]
+        table[quota.position] = labels[ordered]
+        table[quota.position.replace("sentence", "rank")] = ranks[ordered, quota.reject_column]
+    columns = ["model_1", "model_2", *POSITIONS, "rank_1", "rank_2"]
     pairs = pd.concat([table[columns] for table in tables.values()], ignore_index=True)
     pairs.attrs = {
         "objective": cost / n_steps,
@@ -249,17 +249,23 @@ def select_natural_pairs(
     return pairs
 
 
-def _count_pairs(
+def _parse_per_pair(
     per_pair: int | Mapping[tuple[str, str], int], models: Sequence[str]
 ) -> dict[tuple[str, str], int]:
-    """Return the number of sentence pairs to select for each pair of models.
+    """Check the argument `per_pair`, and convert it to a mapping.
 
     Parameters
     ----------
     per_pair
-        Number for all pairs of models, or a mapping from pairs of models to numbers.
+        Number of sentence pairs to select for every pair of models, or a mapping from pairs of
+        models to numbers.
     models
         Names of all models.
+
+    Returns
+    -------
+    dict
+        Mapping from pairs of models to numbers of sentence pairs.
 
     Raises
     ------
@@ -267,10 +273,9 @@ def _count_pairs(
         If a pair or a number is invalid.
     """
     if isinstance(per_pair, Mapping):
-        # A mapping names the pairs of models; a number applies to all pairs.
         n_pairs = {(str(model_1), str(model_2)): n for (model_1, model_2), n in per_pair.items()}
     else:
-        n_pairs = dict.fromkeys(combinations(models, 2), per_pair)
+        n_pairs = dict.fromkeys(combinations(models, 2), per_pair)  # the same number for all pairs
     if not n_pairs:
         raise InputError("per_pair names no model pair; name at least one")
     for (model_1, model_2), n in n_pairs.items():

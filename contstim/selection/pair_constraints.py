@@ -8,16 +8,16 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array, hstack
 
 from contstim.arrays import IntArray
-from contstim.selection.assignment import ROLES, AssignmentProblem, Role
+from contstim.selection.assignment import POSITIONS, AssignmentProblem, Quota
 from contstim.selection.column_generation import find_fractional_assignment
 from contstim.selection.constraint_rows import ConstraintRows, SelectionConstraint
-from contstim.selection.constraints import compute_pairing_codes
+from contstim.selection.constraints import compute_pairing_blocks
 from contstim.selection.scores import RankedScores
 
 # Number of random pairings of the sentences of a fractional solution.
 _N_PAIRINGS = 20
-# Descriptions of the roles in error messages.
-_SIDES = ("first sentences", "second sentences")
+# Descriptions of the sentences in error messages.
+_FIRST_AND_SECOND = ("first sentences", "second sentences")
 
 
 def propose_feasible(
@@ -25,7 +25,7 @@ def propose_feasible(
     rows: IntArray,
     constraints: Sequence[SelectionConstraint],
     n: int,
-    uses: int,
+    max_occurrences: int,
     rng: np.random.Generator,
 ) -> IntArray:
     """Propose pairs of sentences with which the constraints can be satisfied.
@@ -43,7 +43,7 @@ def propose_feasible(
         Constraints, as returned by `merge_equal`.
     n
         Number of pairs to select.
-    uses
+    max_occurrences
         Maximum number of selected pairs that contain the same sentence.
     rng
         Random number generator.
@@ -58,47 +58,48 @@ def propose_feasible(
     InfeasibleError
         If the constraints cannot be satisfied; the message names them and their shortfall.
     """
-    sentences = np.repeat(rows, uses)
-    # There are `uses` copies of each sentence. Every sentence may be a first or second sentence;
-    # only the constraints matter.
-    any_role = np.ones((len(sentences), 2), dtype=bool)
-    roles = _make_roles(_SIDES, n)
-    problem = AssignmentProblem(ranked.doubled_ranks[sentences][:, :2], any_role, any_role, roles)
-    constraint_rows = ConstraintRows(roles, ranked.labels[sentences], constraints)
-    rows_1, rows_2 = find_fractional_assignment(problem, constraint_rows)
-    sentences_1, sentences_2 = sentences[rows_1], sentences[rows_2]
-    # Pair sentences at random, but only sentences that agree in the features that must be equal.
-    codes = compute_pairing_codes(constraints, ranked.labels)
+    # A sentence that may be selected several times is represented by several copies.
+    copies = np.repeat(rows, max_occurrences)
+    # Any sentence may be a first or a second sentence. Costs are ignored.
+    is_allowed = np.ones((len(copies), 2), dtype=bool)
+    quotas = _make_quotas(_FIRST_AND_SECOND, n)
+    problem = AssignmentProblem(ranked.doubled_ranks[copies][:, :2], is_allowed, is_allowed, quotas)
+    constraint_rows = ConstraintRows(quotas, ranked.labels[copies], constraints)
+    copies_1, copies_2 = find_fractional_assignment(problem, constraint_rows)
+    sentences_1, sentences_2 = copies[copies_1], copies[copies_2]
+    # Pair first and second sentences at random. Only sentences of the same block, which agree in
+    # the features that must be equal, may be paired.
+    blocks = compute_pairing_blocks(constraints, ranked.labels)
     pairings = []
     for _ in range(_N_PAIRINGS):
         shuffled_1, shuffled_2 = rng.permutation(sentences_1), rng.permutation(sentences_2)
-        for code in np.unique(codes[sentences_1]):
-            equal_1 = shuffled_1[codes[shuffled_1] == code]
-            equal_2 = shuffled_2[codes[shuffled_2] == code]
-            # Shuffled sentences are paired in order; the longer list loses its remainder.
-            size = min(len(equal_1), len(equal_2))
-            pairings.append(np.column_stack([equal_1[:size], equal_2[:size]]))
+        for block in np.unique(blocks[sentences_1]):
+            block_1 = shuffled_1[blocks[shuffled_1] == block]
+            block_2 = shuffled_2[blocks[shuffled_2] == block]
+            # The last sentences of the longer list remain without a partner.
+            n_pairs = min(len(block_1), len(block_2))
+            pairings.append(np.column_stack([block_1[:n_pairs], block_2[:n_pairs]]))
     # Leave out pairs of a sentence with itself.
     pairs = np.concatenate(pairings)
     return np.asarray(pairs[pairs[:, 0] != pairs[:, 1]])
 
 
-def _make_roles(sides: tuple[str, str], n: int) -> tuple[Role, Role]:
-    """Create roles to which the first and the second sentences of n pairs are assigned.
+def _make_quotas(descriptions: tuple[str, str], n: int) -> tuple[Quota, Quota]:
+    """Create quotas for the n first and the n second sentences of n pairs.
 
-    The names in `sides` describe these sentences in error messages, in place of names of models.
+    In error messages, `descriptions` of these sentences take the place of names of models.
     """
-    return Role(*sides, ROLES[0], 0, 1, n), Role(*sides, ROLES[1], 1, 0, n)
+    first, second = POSITIONS
+    return Quota(descriptions, first, 0, 1, n), Quota(descriptions, second, 1, 0, n)
 
 
-def pair_constraints(
+def build_pair_constraints(
     constraints: Sequence[SelectionConstraint],
     ranked: RankedScores,
-    used: IntArray,
-    codes: IntArray,
+    pairs: IntArray,
     preferences: IntArray,
     n: int,
-    uses: int,
+    max_occurrences: int,
 ) -> tuple[csr_array, list[ConstraintRows]]:
     """Convert linear constraints on sentences to linear constraints on sentence pairs.
 
@@ -112,15 +113,13 @@ def pair_constraints(
         Constraints, as returned by `merge_equal`.
     ranked
         Ranked sentences.
-    used
-        Rows of the sentences that occur in candidates.
-    codes : (K, 2) array
-        Indices in `used` of the two sentences of each candidate.
+    pairs : (K, 2) array
+        Rows of the two sentences of each candidate pair.
     preferences : (K, M) array
         1 if a model prefers sentence 1 of a candidate, -1 if it prefers sentence 2, 0 otherwise.
     n
         Number of pairs to select.
-    uses
+    max_occurrences
         Maximum number of selected pairs that contain the same sentence.
 
     Returns
@@ -130,29 +129,34 @@ def pair_constraints(
     all_rows : list of ConstraintRows
         Constraints on sentences, which provide the names and bounds for the rows of `weights`.
     """
-    labels = ranked.labels[used]
-    sentence_1, sentence_2 = codes.T
-    # Constraints that do not compare the two sentences of a pair.
-    plain = [constraint for constraint in constraints if not constraint.compares_sides]
-    # The coefficient of a pair is the sum of the coefficients of its two sentences.
-    rows = ConstraintRows(_make_roles(_SIDES, n), labels, plain, uses)
+    # The constraints only concern sentences in candidate pairs. `first` and `second` are the
+    # indices of the two sentences of each pair in this subset.
+    sentences, indices = np.unique(pairs, return_inverse=True)
+    first, second = indices.reshape(pairs.shape).T
+    labels = ranked.labels[sentences]
+
+    # Constraints that do not compare the two sentences of a pair: the coefficient of a pair is the
+    # sum of the coefficients of its two sentences.
+    separate = [constraint for constraint in constraints if not constraint.compares_within_pair]
+    quotas = _make_quotas(_FIRST_AND_SECOND, n)
+    rows = ConstraintRows(quotas, labels, separate, max_occurrences)
     all_rows = [rows]
-    weights_1, weights_2 = rows.weights
-    weights = [weights_1[sentence_1] + weights_2[sentence_2]]
-    # Constraints that compare them, once for each model.
-    comparing = [constraint for constraint in constraints if constraint.compares_sides]
+    first_weights, second_weights = rows.weights
+    weights = [first_weights[first] + second_weights[second]]
+
+    # Constraints that compare the two sentences, once for each model.
+    comparing = [constraint for constraint in constraints if constraint.compares_within_pair]
     for model, model_preferences in zip(ranked.models, preferences.T, strict=True):
-        sides = (f"sentences that {model} prefers", "the others")
-        rows = ConstraintRows(_make_roles(sides, n), labels, comparing, uses)
+        quotas = _make_quotas((f"sentences that {model} prefers", "the others"), n)
+        rows = ConstraintRows(quotas, labels, comparing, max_occurrences)
         all_rows.append(rows)
-        # Coefficients of preferred sentences and of other sentences.
+        # Coefficients of a sentence if the model prefers it, and if it prefers the other sentence.
+        # Pairs without a preference have the coefficient 0.
         preferred, other = rows.weights
-        prefers_1 = diags_array((model_preferences == 1).astype(np.float64))
-        prefers_2 = diags_array((model_preferences == -1).astype(np.float64))
-        # Exchange the two for pairs of which the model prefers sentence 2. A pair without a
-        # preference has the coefficient 0.
+        prefers_first = diags_array((model_preferences == 1).astype(np.float64))
+        prefers_second = diags_array((model_preferences == -1).astype(np.float64))
         weights.append(
-            prefers_1 @ (preferred[sentence_1] + other[sentence_2])
-            + prefers_2 @ (preferred[sentence_2] + other[sentence_1])
+            prefers_first @ (preferred[first] + other[second])
+            + prefers_second @ (preferred[second] + other[first])
         )
     return csr_array(hstack(weights, format="csr").T), all_rows

@@ -26,10 +26,10 @@ _MAX_COMPARISONS, _RETAINED_PER_PAIR = 10_000_000, 14
 # Number of best combinations, for each pair to propose, among which disjoint pairs are searched.
 _COMBINATIONS_PER_PAIR = 40
 
-# Maximum number of sentences at each end of a projection that are combined to pairs, in
-# `propose_extreme_pairs` and in `propose_priced_pairs`.
-_MAX_SPLIT_DEPTH = 600
-_MAX_PRICED_DEPTH = 400
+# Maximum number of sentences with the largest, and with the smallest, values that are combined to
+# pairs, in `propose_extreme_pairs` and in `propose_targeted_pairs`.
+_MAX_EXTREMES_PER_SPLIT = 600
+_MAX_EXTREMES_PER_DIRECTION = 400
 
 # Number of eigenvectors of the Laplacian that are used as directions.
 _N_EIGENVECTORS = 4
@@ -65,28 +65,28 @@ def propose_even_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArra
         Rows of the two sentences of each pair. Pairs are sorted by min_m |rank difference under
         model m|, largest value first.
     """
+    # Sort the sentences by mean rank, so that sentences with similar mean ranks are neighbours.
     order = np.argsort(ranks.mean(axis=1), kind="stable")
-    # Sentences with similar mean ranks are neighbours in this order.
-    values = ranks[order].astype(np.float32)
-    n_sentences, n_models = values.shape
-    half = n_models // 2
-    pairs, smallest = np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.float32)
-    # Compare each sentence with the sentence `distance` places later in the order.
+    sorted_ranks = ranks[order].astype(np.float32)
+    n_sentences, n_models = sorted_ranks.shape
+    # Best pairs so far, with the smallest rank difference of each pair over the models.
+    pairs, margins = np.empty((0, 2), dtype=np.int64), np.empty(0, dtype=np.float32)
+    # Compare each sentence with the sentence `distance` positions later.
     for distance in range(1, min(n_sentences, 1 + math.ceil(_MAX_COMPARISONS / n_sentences))):
-        differences = values[distance:] - values[:-distance]
-        # Number of models that prefer the later sentence of each pair. Select pairs with an even
-        # split.
+        differences = sorted_ranks[distance:] - sorted_ranks[:-distance]
+        # Keep the pairs of which half of the models prefer the later sentence, if every model
+        # prefers one of the two sentences by more than the required margin.
         n_preferring = (differences > 0).sum(axis=1)
-        even = np.flatnonzero((n_preferring == half) | (n_preferring == n_models - half))
-        # Smallest rank difference of a pair over the models.
-        new_smallest = np.abs(differences[even]).min(axis=1)
-        is_clear = new_smallest > rank_margin
-        even = even[is_clear]
-        # Keep the pairs with the largest values of the smallest difference over models.
-        pairs = np.concatenate([pairs, np.column_stack([even, even + distance])])
-        smallest = np.concatenate([smallest, new_smallest[is_clear]])
-        best = np.argsort(-smallest, kind="stable")[: _RETAINED_PER_PAIR * n]
-        pairs, smallest = pairs[best], smallest[best]
+        is_even = (n_preferring == n_models // 2) | (n_preferring == n_models - n_models // 2)
+        earlier = np.flatnonzero(is_even)
+        new_margins = np.abs(differences[earlier]).min(axis=1)
+        is_clear = new_margins > rank_margin
+        earlier = earlier[is_clear]
+        # Add them to the best pairs so far, and keep the best of all.
+        pairs = np.concatenate([pairs, np.column_stack([earlier, earlier + distance])])
+        margins = np.concatenate([margins, new_margins[is_clear]])
+        best = np.argsort(-margins, kind="stable")[: _RETAINED_PER_PAIR * n]
+        pairs, margins = pairs[best], margins[best]
     return np.asarray(order[pairs])
 
 
@@ -119,54 +119,57 @@ def propose_extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -
     (n_pairs, 2) array
         Rows of the sentences.
     """
-    values = ranks.astype(np.float32)
-    n_sentences, n_models = values.shape
-    # A split is a vector of signs, 1 for the first group and -1 for the second. The first model is
-    # always in the first group, because exchanging the groups gives the same pairs.
+    ranks = ranks.astype(np.float32)
+    n_sentences, n_models = ranks.shape
+    # A split is a vector of signs, 1 for the models of the first group and -1 for the second group.
+    # The first model is in the first group, because exchanging the groups gives the same pairs.
     if tries_all_splits(n_models):
         signs = islice(product((1.0, -1.0), repeat=n_models - 1), 1, None)
         splits = np.array([(1.0, *row) for row in signs], dtype=np.float32)
     else:
-        even = np.where(np.arange(n_models) < n_models // 2, 1.0, -1.0)
-        random_splits = np.array([rng.permutation(even) for _ in range(_MAX_SPLITS)])
+        even_split = np.where(np.arange(n_models) < n_models // 2, 1.0, -1.0)
+        random_splits = np.array([rng.permutation(even_split) for _ in range(_MAX_SPLITS)])
         splits = np.unique(random_splits * random_splits[:, :1], axis=0).astype(np.float32)
-    # Number of pairs for each split, and of sentences at each end from which they are formed.
+    # Number of pairs per split, and number of sentences at each end from which they are formed.
     n_per_split = max(2, math.ceil(5 * n / len(splits)))
-    depth = min(n_sentences, max(2 * n_per_split, min(_MAX_SPLIT_DEPTH, n_sentences // 20)))
-    # Random disjoint pairs, so that there are always enough pairs to select.
+    n_extreme = max(2 * n_per_split, min(_MAX_EXTREMES_PER_SPLIT, n_sentences // 20))
+    n_extreme = min(n_sentences, n_extreme)
+    # Start with random disjoint pairs, so that there are always n pairs to select.
     n_disjoint = min(n, n_sentences // 2)
-    parts = [rng.permutation(n_sentences)[: 2 * n_disjoint].reshape(n_disjoint, 2)]
+    proposals = [rng.permutation(n_sentences)[: 2 * n_disjoint].reshape(n_disjoint, 2)]
     for split in splits:
-        # The mean rank in the first group minus the mean rank in the second group.
+        # Find the sentences on which the mean ranks of the two groups of models differ most.
         weights = np.where(split > 0, split / (split > 0).sum(), split / (split < 0).sum())
-        top_rows, bottom_rows = _find_extreme_rows(values @ weights, depth)
-        # The smallest difference over models; negative if a model prefers the wrong sentence.
-        smallest = np.full((depth, depth), np.inf, dtype=np.float32)
+        top_rows, bottom_rows = _find_extreme_rows(ranks @ weights, n_extreme)
+        # Rank difference by which each model prefers the sentence that its group should prefer, for
+        # each combination of a top and a bottom sentence; minimum over the models.
+        margins = np.full((n_extreme, n_extreme), np.inf, dtype=np.float32)
         for model, sign in enumerate(split):
-            ranks_top, ranks_bottom = values[top_rows, model], values[bottom_rows, model]
-            np.minimum(smallest, sign * (ranks_top[:, None] - ranks_bottom[None]), out=smallest)
-        parts.append(_select_disjoint_pairs(smallest, top_rows, bottom_rows, n_per_split))
-    return np.concatenate(parts)
+            differences = ranks[top_rows, model][:, None] - ranks[bottom_rows, model][None]
+            np.minimum(margins, sign * differences, out=margins)
+        proposals.append(_select_disjoint_pairs(margins, top_rows, bottom_rows, n_per_split))
+    return np.concatenate(proposals)
 
 
-def propose_priced_pairs(
-    criterion: LogBayesFactor, rows: IntArray, n: int, dual_prices: FloatArray
+def propose_targeted_pairs(
+    criterion: LogBayesFactor, rows: IntArray, n: int, model_pair_weights: FloatArray
 ) -> IntArray:
     """Propose pairs of sentences for the models that are still hard to distinguish.
 
-    This is a heuristic pricing step of column generation: the set of pairs is selected by an
-    integer programme that maximises the smallest log Bayes factor between two models. The dual
-    price y_ij of models i and j states how much this objective would increase if the two models
-    were distinguished better. Each sentence has a vector z of standardised log-probabilities under
+    The selection maximises the smallest log Bayes factor of any two models. Some pairs of models
+    limit this objective. The weight y_ij of models i and j (the dual price in the linear
+    relaxation) states how much the objective would increase if they were distinguished better. New
+    candidates should therefore distinguish models with high weights. This is a heuristic pricing
+    step of column generation. Each sentence has a vector z of standardised log-probabilities under
     the M models, which is projected on two sets of directions d in R^M:
 
     1. The directions that maximise sum_ij y_ij (d_i - d_j)^2. They are the eigenvectors with the
-       largest eigenvalues of the Laplacian of a graph with the models as vertices and the prices as
-       weights of the edges.
-    2. The differences z_i - z_j of two models, for the pairs of models with the highest prices.
+       largest eigenvalues of the Laplacian of a graph with the models as vertices and y as weights
+       of the edges.
+    2. The differences z_i - z_j of two models, for the pairs of models with the highest weights.
 
     Sentences from both ends of each projection are combined into pairs with a large expected log
-    Bayes factor, weighted by the prices.
+    Bayes factor, averaged over pairs of models with the weights y.
 
     Parameters
     ----------
@@ -176,8 +179,8 @@ def propose_priced_pairs(
         Rows of the sentences that may be paired.
     n
         Number of pairs to select.
-    dual_prices : (n_model_pairs,) array
-        Dual price of each pair of models, in the order of ``numpy.triu_indices(M, 1)``.
+    model_pair_weights : (n_model_pairs,) array
+        Weight of each pair of models, in the order of ``numpy.triu_indices(M, 1)``.
 
     Returns
     -------
@@ -186,53 +189,53 @@ def propose_priced_pairs(
     """
     n_models = len(criterion.ranked.models)
     models_1, models_2 = np.triu_indices(n_models, 1)
-    prices = np.zeros((n_models, n_models))
-    prices[models_1, models_2] = prices[models_2, models_1] = dual_prices
-    # A direction d gives each model a weight. It separates models with high prices if the sum of
-    # prices[i, j] (d_i - d_j)^2 over all pairs of models is large. The sum equals d^T laplacian d,
-    # so the best directions are the eigenvectors with the largest eigenvalues.
-    laplacian = np.diag(prices.sum(axis=0)) - prices
+    weights = np.zeros((n_models, n_models))
+    weights[models_1, models_2] = weights[models_2, models_1] = model_pair_weights
+    # A direction is a vector d with an element for each model. Find directions in which models that
+    # are hard to distinguish differ most: the sum of weights[i, j] (d_i - d_j)^2 over all pairs of
+    # models should be large. The sum equals d^T L d, where L is the graph Laplacian of the weights,
+    # so the best directions are the eigenvectors of L with the largest eigenvalues.
+    laplacian = np.diag(weights.sum(axis=0)) - weights
     _, eigenvectors = np.linalg.eigh(laplacian)  # in columns, by increasing eigenvalue
     directions = [*eigenvectors.T[-_N_EIGENVECTORS:]]
-    # Further directions compare two models: weight 1 for model i and -1 for model j.
+    # Further directions compare only two models: 1 for model i, -1 for model j, 0 for the others.
     unit_vectors = np.eye(n_models)
-    for pair in np.argsort(-dual_prices)[:n_models]:
+    for pair in np.argsort(-model_pair_weights)[:n_models]:
         directions.append(unit_vectors[models_1[pair]] - unit_vectors[models_2[pair]])
 
-    # Propose about twice as many pairs as needed, the same number for each direction. Each pair
-    # consists of a sentence with a high and a sentence with a low value of z^T d.
+    # Propose about twice as many pairs as needed, the same number for each direction. Combine
+    # sentences with a high and with a low projection, so that the expected answers differ most
+    # between the models.
     n_per_direction = max(2, math.ceil(2 * n / len(directions)))
     log_probs = criterion.scaled[rows]
-    n_extreme = min(len(rows), _MAX_PRICED_DEPTH)
-    pairs = []
+    n_extreme = min(len(rows), _MAX_EXTREMES_PER_DIRECTION)
+    proposals = []
     for direction in directions:
         top_rows, bottom_rows = _find_extreme_rows(log_probs @ direction, n_extreme)
         differences = log_probs[top_rows][:, None] - log_probs[bottom_rows][None]
-        preferences = criterion.response_model.probabilities(differences)
-        factors = log_bayes_factors(preferences, prices)  # weighted by the prices
-        pairs.append(_select_disjoint_pairs(factors, top_rows, bottom_rows, n_per_direction))
-    return rows[np.concatenate(pairs)]
+        answer_probs = criterion.response_model.probabilities(differences)
+        factors = log_bayes_factors(answer_probs, weights)
+        proposals.append(_select_disjoint_pairs(factors, top_rows, bottom_rows, n_per_direction))
+    return rows[np.concatenate(proposals)]
 
 
-def _find_extreme_rows(projection: AnyArray, depth: int) -> tuple[IntArray, IntArray]:
-    """Find the sentences with the largest and with the smallest values of a projection.
+def _find_extreme_rows(values: AnyArray, n: int) -> tuple[IntArray, IntArray]:
+    """Find the n sentences with the largest and the n sentences with the smallest values.
 
     Parameters
     ----------
-    projection
+    values
         Value of each of S sentences, shape (S,).
-    depth
+    n
         Number of sentences to find at each end.
 
     Returns
     -------
-    top_rows, bottom_rows : (depth,) array
+    top_rows, bottom_rows : (n,) array
         Rows of the sentences with the largest and with the smallest values, unsorted.
     """
-    # `argpartition` finds the `depth` smallest values without sorting all of them.
-    top_rows = np.argpartition(-projection, depth - 1)[:depth]
-    bottom_rows = np.argpartition(projection, depth - 1)[:depth]
-    return top_rows, bottom_rows
+    # `argpartition` finds the n smallest values without sorting all of them.
+    return np.argpartition(-values, n - 1)[:n], np.argpartition(values, n - 1)[:n]
 
 
 def _select_disjoint_pairs(
@@ -257,8 +260,8 @@ def _select_disjoint_pairs(
     (n_pairs, 2) array
         Rows of the two sentences of each pair.
     """
+    # Find the best combinations without sorting all of them, then sort these by decreasing value.
     flat_values = values.ravel()
-    # Find the best combinations without sorting all of them, then sort these.
     n_searched = _COMBINATIONS_PER_PAIR * n
     best = np.argpartition(-flat_values, min(n_searched, flat_values.size) - 1)[:n_searched]
     used: set[int] = set()

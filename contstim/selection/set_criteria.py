@@ -141,7 +141,7 @@ class SetCriterion(ABC):
         """
 
     @abstractmethod
-    def bound(self, rows: IntArray, n: int, uses: int) -> float:
+    def bound(self, rows: IntArray, n: int, max_occurrences: int) -> float:
         """Return an upper bound on the objective of every selection.
 
         Let c[k, q] be the contribution of sentence pair k, which measures how well it distinguishes
@@ -156,7 +156,7 @@ class SetCriterion(ABC):
             Rows of the sentences that may be selected.
         n
             Number of sentence pairs to select.
-        uses
+        max_occurrences
             Maximum number of selected pairs that contain the same sentence.
 
         Returns
@@ -180,7 +180,7 @@ class Separation(SetCriterion):
         """Return 1 where two models prefer different sentences of a pair, and 0 elsewhere."""
         return self.is_separated(pairs).astype(np.float64)
 
-    def bound(self, rows: IntArray, n: int, uses: int) -> float:
+    def bound(self, rows: IntArray, n: int, max_occurrences: int) -> float:
         """Return an upper bound on the number of sentence pairs that separate any two models.
 
         One sentence pair separates at most `max_separations` of the `n_model_pairs` pairs of
@@ -210,7 +210,7 @@ class LogBayesFactor(SetCriterion):
         scaled_differences = self.scaled[sentence_2] - self.scaled[sentence_1]
         return log_bayes_factors(self.response_model.probabilities(scaled_differences))
 
-    def bound(self, rows: IntArray, n: int, uses: int) -> float:
+    def bound(self, rows: IntArray, n: int, max_occurrences: int) -> float:
         """Return the smaller of two upper bounds on the objective.
 
         **Bound from the best possible sentence pair.** The mean contribution over all pairs of
@@ -231,7 +231,9 @@ class LogBayesFactor(SetCriterion):
         mean of z_i - z_j over all sentences. For any weights w_ij with sum 1, the objective is at
         most
 
-            uses * (sum of sum_ij w_ij b_ij over the 2 n / uses sentences with the largest values).
+            k * (sum of sum_ij w_ij b_ij over the 2 n / k sentences with the largest values),
+
+        where k is `max_occurrences`.
 
         Mirror descent finds weights with a low bound; the bound is valid at every step.
         """
@@ -242,9 +244,9 @@ class LogBayesFactor(SetCriterion):
         max_factor = float(log_bayes_factors(extremes)[0])
         pair_bound = n * self.max_separations / n_model_pairs * max_factor
 
-        # Bound from the available sentences: n pairs need at least 2 n / uses sentences. Compute
+        # Bound from the available sentences, of which n pairs need at least `n_sentences`. Compute
         # the bound b_ij for each sentence (row) and each pair of models (column).
-        n_sentences = math.ceil(2 * n / uses)
+        n_sentences = math.ceil(2 * n / max_occurrences)
         evidence_bounds = np.empty((len(rows), n_model_pairs), dtype=np.float32)
         for column, (i, j) in enumerate(combinations(range(n_models), 2)):
             differences = self.scaled[rows, i] - self.scaled[rows, j]
@@ -262,4 +264,4 @@ class LogBayesFactor(SetCriterion):
             step_size = 2 / np.sqrt(step + 1)
             weights = weights * np.exp(-step_size * gradient / max(gradient.max(), 1e-300))
             weights /= weights.sum()
-        return min(pair_bound, uses * sentence_bound)
+        return min(pair_bound, max_occurrences * sentence_bound)

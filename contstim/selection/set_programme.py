@@ -13,12 +13,11 @@ import scipy  # loads `scipy.optimize` on first use
 from scipy.sparse import csr_array, diags_array, hstack, vstack
 
 from contstim.arrays import BoolArray, FloatArray, IntArray
-from contstim.errors import InfeasibleError
-from contstim.selection.column_generation import list_names
+from contstim.errors import InfeasibleError, list_names
 from contstim.selection.constraint_rows import SelectionConstraint
-from contstim.selection.constraints import compute_pairing_codes
+from contstim.selection.constraints import compute_pairing_blocks
 from contstim.selection.highs import SOLVER, Solution, minimise
-from contstim.selection.pair_constraints import pair_constraints
+from contstim.selection.pair_constraints import build_pair_constraints
 from contstim.selection.set_criteria import SetCriterion
 
 #: Messages for a selection without candidates.
@@ -46,10 +45,10 @@ class SetProgramme:
     (`SetCriterion`). With x_k = 1 if candidate k is selected:
 
         maximise    t
-        subject to  sum_k c_kq x_k >= t             for every pair of models q,
+        subject to  sum_k c_kq x_k >= t                               for every pair of models q,
                     sum_k x_k = n,
-                    sum_{k contains s} x_k <= uses  for every sentence s,
-                    the additional constraints,     x_k in {0, 1}.
+                    sum_{k contains s} x_k <= max_occurrences  for every sentence s,
+                    the additional constraints, x_k in {0, 1}.
 
     The optimal t is the smallest sum of contributions over the pairs of models.
 
@@ -64,7 +63,7 @@ class SetProgramme:
         Constraints, as returned by `merge_equal`.
     n
         Number of pairs to select.
-    uses
+    max_occurrences
         Maximum number of selected pairs that contain the same sentence.
 
     Attributes
@@ -77,8 +76,8 @@ class SetProgramme:
     smallest_differences : (K,) array
         Difference between the fractional ranks of the two sentences, minimum over the models.
     rows : sparse (n_rows, K) array
-        Coefficients of the constraints on x: first the number of pairs, then the uses of sentences,
-        last the additional constraints.
+        Coefficients of the constraints on x: first the number of pairs, then the number of pairs
+        with each sentence, last the additional constraints.
     lower, upper : (n_rows,) array
         Bounds of the constraints.
     names, units
@@ -91,16 +90,18 @@ class SetProgramme:
         pairs: IntArray,
         constraints: Sequence[SelectionConstraint],
         n: int,
-        uses: int,
+        max_occurrences: int,
     ) -> None:
         if not len(pairs):
             raise InfeasibleError(NO_PAIR)
         ranked = criterion.ranked
-        codes = compute_pairing_codes(constraints, ranked.labels)[pairs]
-        pairs = pairs[codes[:, 0] == codes[:, 1]]
+        # Only sentences of the same block may be paired: their features that must be equal agree.
+        blocks = compute_pairing_blocks(constraints, ranked.labels)[pairs]
+        pairs = pairs[blocks[:, 0] == blocks[:, 1]]
         if not len(pairs):
             raise InfeasibleError(NO_EQUAL_PAIR)
-        self.n, self.uses, self.is_count = n, uses, criterion.is_count
+        self.n, self.is_count = n, criterion.is_count
+        self.max_occurrences = max_occurrences
 
         # Remove duplicates, and swap sentences that the first model does not prefer.
         pairs = np.unique(np.sort(pairs, axis=1), axis=0)
@@ -112,23 +113,24 @@ class SetProgramme:
         self.contributions = criterion.contributions(self.pairs)
         self.smallest_differences = ranked.rank_differences(self.pairs).min(axis=1)
 
-        # The incidence matrix has a row for each sentence and a column for each candidate. A
-        # sentence in `uses` or fewer candidates needs no row: its constraint cannot be violated.
-        used, codes = np.unique(self.pairs.ravel(), return_inverse=True)
+        # Limit the number of selected candidates with the same sentence. The incidence matrix has a
+        # row for each sentence and a column for each candidate, and 1 if the candidate contains the
+        # sentence. A sentence needs no row if so few candidates contain it that no selection can
+        # exceed the limit.
         n_candidates = len(self.pairs)
-        columns = np.arange(2 * n_candidates) // 2
-        incidence = csr_array((np.ones(2 * n_candidates), (codes.ravel(), columns)))
-        incidence = incidence[np.diff(incidence.indptr) > uses]
-        weights, constraint_rows = pair_constraints(
-            constraints, ranked, used, codes.reshape(self.pairs.shape), preferences, n, uses
+        _, sentences = np.unique(self.pairs.ravel(), return_inverse=True)
+        columns = np.repeat(np.arange(n_candidates), 2)
+        incidence = csr_array((np.ones(2 * n_candidates), (sentences.ravel(), columns)))
+        incidence = incidence[np.diff(incidence.indptr) > max_occurrences]
+        weights, constraint_rows = build_pair_constraints(
+            constraints, ranked, self.pairs, preferences, n, max_occurrences
         )
         ones = csr_array(np.ones((1, n_candidates)))
         self.rows = csr_array(vstack([ones, incidence, weights], format="csr"))
-        n_sentences = incidence.shape[0]
-        constraint_lower = [rows.lower for rows in constraint_rows]
-        constraint_upper = [rows.upper for rows in constraint_rows]
-        self.lower = np.hstack([n, np.full(n_sentences, -np.inf), *constraint_lower])
-        self.upper = np.hstack([n, np.full(n_sentences, uses), *constraint_upper])
+        n_limited = incidence.shape[0]
+        lower, upper = np.full(n_limited, -np.inf), np.full(n_limited, max_occurrences)
+        self.lower = np.hstack([n, lower, *(rows.lower for rows in constraint_rows)])
+        self.upper = np.hstack([n, upper, *(rows.upper for rows in constraint_rows)])
         self.names = [name for rows in constraint_rows for name in rows.names]
         self.units = np.hstack([rows.units for rows in constraint_rows])
 
@@ -201,7 +203,8 @@ class SetProgramme:
             Sorted indices of the selected candidates; None if there are too few sentences.
         """
         order = np.argsort(-self.smallest_differences, kind="stable")
-        greedy = _GreedySelection(self.contributions[order], self.pairs[order], self.uses)
+        contributions, pairs = self.contributions[order], self.pairs[order]
+        greedy = _GreedySelection(contributions, pairs, self.max_occurrences)
         if not all(greedy.add_best() for _ in range(self.n)):
             return None
 
@@ -372,7 +375,7 @@ class SetProgramme:
         """Round a fractional solution of the integer programme to a selection of n candidate pairs.
 
         Candidates are selected by decreasing value. A candidate is left out if one of its sentences
-        is already in `uses` selected pairs.
+        is already in the maximum number of selected pairs.
 
         Parameters
         ----------
@@ -384,13 +387,12 @@ class SetProgramme:
         (n,) array
             Sorted indices of the selected candidates.
         """
-        n_uses = np.zeros(int(self.pairs.max()) + 1, dtype=np.int64)
+        n_selected = np.zeros(int(self.pairs.max()) + 1, dtype=np.int64)  # pairs with each sentence
         chosen: list[int] = []
-        # Candidates by decreasing value.
-        for k in np.argsort(-x, kind="stable").tolist():
+        for k in np.argsort(-x, kind="stable").tolist():  # by decreasing value
             sentences = self.pairs[k]
-            if len(chosen) < self.n and n_uses[sentences].max() < self.uses:
-                n_uses[sentences] += 1
+            if len(chosen) < self.n and n_selected[sentences].max() < self.max_occurrences:
+                n_selected[sentences] += 1
                 chosen.append(k)
         return np.sort(np.array(chosen, dtype=np.int64))
 
@@ -448,7 +450,7 @@ class _GreedySelection:
         How well each candidate distinguishes the two models of each pair.
     pairs : (K, 2) array
         Rows of the two sentences of each candidate.
-    max_uses
+    max_occurrences
         Maximum number of selected candidates that contain the same sentence.
 
     Attributes
@@ -459,12 +461,13 @@ class _GreedySelection:
         Sum of the contributions of the selected candidates.
     """
 
-    def __init__(self, contributions: FloatArray, pairs: IntArray, max_uses: int) -> None:
-        self.contributions, self.pairs, self.max_uses = contributions, pairs, max_uses
+    def __init__(self, contributions: FloatArray, pairs: IntArray, max_occurrences: int) -> None:
+        self.contributions, self.pairs = contributions, pairs
+        self.max_occurrences = max_occurrences
         self.chosen: list[int] = []
         self.sums = np.zeros(contributions.shape[1])
         # Number of selected candidates that contain each sentence.
-        self.n_uses = np.zeros(int(pairs.max(initial=-1)) + 1, dtype=np.int64)
+        self.n_selected = np.zeros(int(pairs.max(initial=-1)) + 1, dtype=np.int64)
 
     def add_best(self) -> bool:
         """Select the candidate of highest value, and return whether any candidate was available.
@@ -473,7 +476,7 @@ class _GreedySelection:
         distinguishes the two models of pair q, and s[q] is the sum of c over selected candidates.
         Pairs of models that are not yet distinguished well have the largest weights exp(-s[q]).
         """
-        is_available = np.all(self.n_uses[self.pairs] < self.max_uses, axis=1)
+        is_available = np.all(self.n_selected[self.pairs] < self.max_occurrences, axis=1)
         is_available[self.chosen] = False
         if not is_available.any():
             return False
@@ -482,7 +485,7 @@ class _GreedySelection:
         weights = np.exp(self.sums.min() - self.sums)
         values = np.where(is_available, 1.0 + self.contributions @ weights, -np.inf)
         best = int(values.argmax())
-        self.n_uses[self.pairs[best]] += 1
+        self.n_selected[self.pairs[best]] += 1
         self.sums += self.contributions[best]
         self.chosen.append(best)
         return True
@@ -490,5 +493,5 @@ class _GreedySelection:
     def remove(self, index: int) -> None:
         """Remove the candidate ``chosen[index]`` from the selection."""
         removed = self.chosen.pop(index)
-        self.n_uses[self.pairs[removed]] -= 1
+        self.n_selected[self.pairs[removed]] -= 1
         self.sums -= self.contributions[removed]

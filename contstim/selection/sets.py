@@ -15,13 +15,13 @@ from contstim.errors import InfeasibleError, InputError, require_integer
 from contstim.plugins import Registry
 from contstim.response_model import ResponseModel
 from contstim.selection.constraint_rows import SelectionConstraint
-from contstim.selection.constraints import compute_pairing_codes, merge_equal
+from contstim.selection.constraints import compute_pairing_blocks, merge_equal
 from contstim.selection.pair_constraints import propose_feasible
 from contstim.selection.scores import RankedScores, find_eligible, rank_scores
 from contstim.selection.set_candidates import (
     propose_even_pairs,
     propose_extreme_pairs,
-    propose_priced_pairs,
+    propose_targeted_pairs,
     tries_all_splits,
 )
 from contstim.selection.set_criteria import LogBayesFactor, Separation, SetCriterion
@@ -57,7 +57,7 @@ def select_set(
     eligible: pd.Series | None = None,
     pairs: pd.DataFrame | None = None,
     constraints: Sequence[SelectionConstraint] = (),
-    uses: int = 1,
+    max_occurrences: int = 1,
     time_limit: float = 60.0,
     seed: int = 0,
 ) -> pd.DataFrame:
@@ -94,7 +94,7 @@ def select_set(
         Constraints on the selected sentences. A constraint that compares the two sentences of a
         pair (e.g. `Balance`) is applied once for each model, to the sentences that the model
         prefers and to the other sentences.
-    uses : int, default 1
+    max_occurrences : int, default 1
         Maximum number of selected pairs that contain the same sentence.
     time_limit : float, default 60
         Time limit of the integer programme in seconds. If it is reached, the best of several
@@ -133,7 +133,7 @@ def select_set(
 
     **Candidates.** All pairs of up to 150 sentences are candidates. Of more sentences,
     `propose_extreme_pairs` proposes candidates for each split of the models. For ``log-bf``,
-    `propose_priced_pairs` adds pairs for the models that are hardest to distinguish, according to
+    `propose_targeted_pairs` adds pairs for the models that are hardest to distinguish, according to
     the dual prices of the linear relaxation, in six rounds.
     For more than 10 models, `propose_even_pairs` adds pairs that split the models evenly; without
     constraints, a greedy selection among these is returned if it reaches 98 % of the bound.
@@ -146,8 +146,9 @@ def select_set(
     >>> pairs.loc[0, "sentence_1"]
     'I have had a headache ever since breakfast.'
     """
-    for name, value, minimum in (("n", n, 1), ("seed", seed, 0), ("uses", uses, 1)):
-        require_integer(name, value, minimum)
+    require_integer("n", n, 1)
+    require_integer("seed", seed, 0)
+    require_integer("max_occurrences", max_occurrences, 1)
     if not time_limit > 0:
         raise InputError(f"time_limit is {time_limit}; give seconds above 0")
     criterion_class = SET_CRITERIA[criterion]
@@ -164,26 +165,25 @@ def select_set(
         )
 
     ranked = rank_scores(log_probs)
-    eligible_sentences, excluded = find_eligible(ranked, eligible)
-    n_eligible = len(eligible_sentences)
+    eligible_rows, excluded = find_eligible(ranked, eligible)
+    n_eligible = len(eligible_rows)
     given_pairs = _find_pair_rows(pairs, ranked)
     if pairs is not None:
         excluded["pair with a missing or infinite score"] = len(pairs) - len(given_pairs)
-    elif uses * n_eligible < 2 * n:
+    elif max_occurrences * n_eligible < 2 * n:
         raise InfeasibleError(
-            f"{n} {'pair needs' if n == 1 else 'pairs need'} {-(-2 * n // uses)} different "
-            f"sentences, {n_eligible} available; reduce n (--n) or add sentences"
+            f"{n} {'pair needs' if n == 1 else 'pairs need'} {math.ceil(2 * n / max_occurrences)} "
+            f"different sentences, {n_eligible} available; reduce n (--n) or add sentences"
         )
-    rows = np.union1d(eligible_sentences, given_pairs)
+    rows = np.union1d(eligible_rows, given_pairs)
     if len(rows) < 2:
         raise InfeasibleError(NO_PAIR)
     # Standard deviations are computed over the eligible sentences, if there are at least two.
-    standardised_rows = eligible_sentences if n_eligible > 1 else rows
+    standardised_rows = eligible_rows if n_eligible > 1 else rows
     measure = criterion_class(log_probs, ranked, standardised_rows, rank_margin, response_model)
-    search = _SetSearch(
-        measure, eligible_sentences, given_pairs, merge_equal(constraints), n, uses, time_limit
-    )
-    programme, chosen, bound, solver = search.run(measure.bound(rows, n, uses), seed)
+    rules = merge_equal(constraints)
+    search = _SetSearch(measure, eligible_rows, given_pairs, rules, n, max_occurrences, time_limit)
+    programme, chosen, bound, solver = search.run(measure.bound(rows, n, max_occurrences), seed)
 
     # Describe the chosen pairs.
     chosen_pairs = programme.pairs[chosen]
@@ -247,7 +247,7 @@ class _SetSearch:
         Constraints on the selected sentences, as returned by `merge_equal`.
     n
         Number of pairs to select.
-    uses
+    max_occurrences
         Maximum number of selected pairs that contain the same sentence.
     time_limit
         Time limit of the integer programme in seconds.
@@ -258,7 +258,7 @@ class _SetSearch:
     given_pairs: IntArray
     constraints: Sequence[SelectionConstraint]
     n: int
-    uses: int
+    max_occurrences: int
     time_limit: float
 
     def run(self, bound: float, seed: int) -> tuple[SetProgramme, IntArray, float, str]:
@@ -317,19 +317,21 @@ class _SetSearch:
                 candidates.append(rows[propose_extreme_pairs(ranks[rows], n_block, rng)])
         if self.constraints:
             rows = np.union1d(self.sentences, self.given_pairs)
-            feasible = propose_feasible(ranked, rows, self.constraints, self.n, self.uses, rng)
+            feasible = propose_feasible(
+                ranked, rows, self.constraints, self.n, self.max_occurrences, rng
+            )
             if not has_all_pairs:
                 candidates.append(feasible[np.isin(feasible, self.sentences).all(axis=1)])
         programme = self._build(candidates)
         # Add candidates for the pairs of models that limit the objective of the linear relaxation.
         if isinstance(self.criterion, LogBayesFactor) and not has_all_pairs:
             for _ in range(_N_PRICING_ROUNDS):
-                prices = programme.compute_dual_prices()
-                priced = [
-                    propose_priced_pairs(self.criterion, rows, n_block, prices)
+                weights = programme.compute_dual_prices()
+                targeted = [
+                    propose_targeted_pairs(self.criterion, rows, n_block, weights)
                     for rows, n_block in self._split_into_blocks()
                 ]
-                programme = self._build([programme.pairs, *priced])
+                programme = self._build([programme.pairs, *targeted])
         chosen, proven_bound, solver = programme.solve(bound, self.time_limit)
         if has_all_pairs:
             bound = min(bound, proven_bound)
@@ -340,7 +342,7 @@ class _SetSearch:
     def _build(self, candidates: Sequence[IntArray]) -> SetProgramme:
         """Create the integer programme that selects from some candidate pairs."""
         pairs = np.concatenate(candidates)
-        return SetProgramme(self.criterion, pairs, self.constraints, self.n, self.uses)
+        return SetProgramme(self.criterion, pairs, self.constraints, self.n, self.max_occurrences)
 
     def _split_into_blocks(self) -> list[tuple[IntArray, int]]:
         """Split the sentences into blocks; only sentences of the same block may be paired.
@@ -354,12 +356,11 @@ class _SetSearch:
             For each block, the rows of its sentences and the number of pairs to propose, which is
             proportional to the number of sentences.
         """
-        # Each sentence has the number of its block as code.
-        sentence_labels = self.criterion.ranked.labels
-        block_codes = compute_pairing_codes(self.constraints, sentence_labels)[self.sentences]
+        labels = self.criterion.ranked.labels
+        block_by_sentence = compute_pairing_blocks(self.constraints, labels)[self.sentences]
         blocks = []
-        for block_code in np.unique(block_codes):
-            rows = self.sentences[block_codes == block_code]
+        for block in np.unique(block_by_sentence):
+            rows = self.sentences[block_by_sentence == block]
             # Leave out blocks of a single sentence, which cannot form a pair.
             if len(rows) > 1:
                 blocks.append((rows, math.ceil(self.n * len(rows) / len(self.sentences))))

@@ -27,4 +27,4 @@ class AtLeast(SelectionConstraint):
     def add_rows(self, rows: ConstraintRows) -> None:
         """Add one row."""
         column = rows.feature_column((self.values > 0).astype(float), self.name)
-        rows.add([column for _ in rows.roles], self.least, np.inf, [self.name])
+        rows.add([column for _ in rows.quotas], self.least, np.inf, [self.name])

@@ -30,6 +30,6 @@ class RankDifference(SetCriterion):
         i, j = np.triu_indices(len(self.ranked.models), 1)
         return np.abs(apart[:, i] - apart[:, j])
 
-    def bound(self, rows: IntArray, n: int, uses: int) -> float:
+    def bound(self, rows: IntArray, n: int, max_occurrences: int) -> float:
         """Return what `n` pairs would have if each told two models apart wholly."""
         return 2.0 * n

@@ -26,7 +26,7 @@ from contstim.selection import (
     fractional_ranks,
     select_natural_pairs,
 )
-from contstim.selection.assignment import AssignmentProblem, Role
+from contstim.selection.assignment import AssignmentProblem, Quota
 from contstim.selection.constraint_rows import CONSTRAINTS, ConstraintRows
 from contstim.selection.constraint_text import parse_constraints
 from contstim.text.languages import ENGLISH, get_language
@@ -41,7 +41,7 @@ def scores(n, models, seed=0):
 
 
 def every_selection(frame, per_pair):
-    """Yield (cost, sentences of role 1, of role 2) of each selection for two models."""
+    """Yield (cost, sentences of quota 1, of quota 2) of each selection for two models."""
     r = fractional_ranks(frame)
     fit = r[(r >= 0.5).any(axis=1) & (r < 0.5).any(axis=1)]
     for first in combinations(fit.index[fit["m0"] >= 0.5], per_pair):
@@ -63,7 +63,7 @@ def test_optimum_under_constraints_equals_brute_force(seed, tolerance, groups):
     constraints = [
         Balance(feature, tolerance),
         AtMost(group, 2),
-        Linear(feature, lower=-0.5, pair=("m1", "m0"), role="sentence_2"),
+        Linear(feature, lower=-0.5, pair=("m1", "m0"), position="sentence_2"),
     ]
     allowed = [
         cost
@@ -207,13 +207,13 @@ def test_relaxed_bound_is_valid_for_all_dual_prices(seed):
     frame = scores(30, 2, seed)
     doubled = np.rint(2 * frame.rank().to_numpy()).astype(np.int64)
     high = doubled >= 30
-    roles = (
-        Role("m1", "m0", "sentence_1", 0, 1, 2),
-        Role("m1", "m0", "sentence_2", 1, 0, 2),
+    quotas = (
+        Quota(("m1", "m0"), "sentence_1", 0, 1, 2),
+        Quota(("m1", "m0"), "sentence_2", 1, 0, 2),
     )
-    problem = AssignmentProblem(doubled, high, np.ones_like(high), roles)
+    problem = AssignmentProblem(doubled, high, np.ones_like(high), quotas)
     weights = pd.Series(np.arange(30.0), index=frame.index)
-    rows = ConstraintRows(roles, frame.index)
+    rows = ConstraintRows(quotas, frame.index)
     Linear(weights, lower=40, upper=70).add_rows(rows)
     rng = np.random.default_rng(seed)
     least = min(
@@ -256,8 +256,10 @@ def test_infeasible_group_limits_are_reported():
 def test_constraints_without_integer_solution_are_reported():
     frame = scores(40, 2)
     weights = pd.Series(2.0, index=frame.index)
-    constraint = Linear(weights, lower=3, upper=3, pair=("m0", "m1"), role="sentence_1", name="odd")
-    other = Linear(-weights, lower=-3, upper=-3, role="sentence_2", name="odd too")
+    constraint = Linear(
+        weights, lower=3, upper=3, pair=("m0", "m1"), position="sentence_1", name="odd"
+    )
+    other = Linear(-weights, lower=-3, upper=-3, position="sentence_2", name="odd too")
     with pytest.raises(InfeasibleError) as caught:
         select_natural_pairs(frame, 2, constraints=[constraint, other])
     assert "the constraints cannot be satisfied together; unmet: odd" in str(caught.value)
@@ -291,7 +293,10 @@ def test_infeasibility_without_constraints_is_reported_first():
             Linear(pd.Series(dtype=float), lower=2.0, upper=1.0),
             "linear: lower 2 is not below upper 1",
         ),
-        (Linear(pd.Series(dtype=float), role="sentence_3"), "unknown role 'sentence_3'; did you"),
+        (
+            Linear(pd.Series(dtype=float), position="sentence_3"),
+            "unknown position 'sentence_3'; did you",
+        ),
     ],
 )
 def test_invalid_constraints_are_rejected(constraint, message):
@@ -310,19 +315,19 @@ def test_selection_without_solution_in_max_variables_is_reported(monkeypatch):
 def test_roles_and_pairs_of_a_linear_constraint():
     frame = scores(300, 3)
     weights = pd.Series(np.random.default_rng(5).normal(size=300), index=frame.index)
-    for pair, role in [
+    for pair, position in [
         (("m0", "m1"), "sentence_1"),
         (("m0", "m1"), "sentence_2"),
         (None, "sentence_1"),
         (("m1", "m2"), None),
         (None, None),
     ]:
-        constraint = Linear(weights, lower=2.5, pair=pair, role=role)
+        constraint = Linear(weights, lower=2.5, pair=pair, position=position)
         table = select_natural_pairs(frame, 3, constraints=[constraint])
         if pair is not None:
             table = table[(table["model_1"] == pair[0]) & (table["model_2"] == pair[1])]
-        roles = ["sentence_1", "sentence_2"] if role is None else [role]
-        assert sum(weights[table[name]].sum() for name in roles) >= 2.5 - 1e-6
+        positions = ["sentence_1", "sentence_2"] if position is None else [position]
+        assert sum(weights[table[name]].sum() for name in positions) >= 2.5 - 1e-6
 
 
 def test_parse_constraints_equals_python_objects():
@@ -343,7 +348,7 @@ def test_parse_constraints_equals_python_objects():
         constraints=[
             Balance(words, 0.4),
             AtMost(features["source"], 1),
-            Linear(features["weight"], upper=3, role="sentence_1"),
+            Linear(features["weight"], upper=3, position="sentence_1"),
         ],
     )
     # The table of features may have its rows in another order, and more of them.
@@ -366,7 +371,7 @@ def test_parse_constraints_equals_python_objects():
         (
             "linear:words:1:2:sentence_1:x",
             "constraint 'linear:words:1:2:sentence_1:x' is not of the form "
-            "linear:COLUMN:LOWER:UPPER:ROLE",
+            "linear:COLUMN:LOWER:UPPER:POSITION",
         ),
         (
             "balance:word:1",
@@ -419,7 +424,9 @@ def test_parse_constraints_with_a_custom_class(monkeypatch):
 
         def add_rows(self, rows):
             values = rows.feature_column(self.feature, self.name)
-            signed = [values if role.role == "sentence_1" else -values for role in rows.roles]
+            signed = [
+                values if quota.position == "sentence_1" else -values for quota in rows.quotas
+            ]
             rows.add(signed, -np.inf, -self.by, [self.name])
 
     frame = scores(200, 2)

@@ -33,15 +33,15 @@ def naive_ranks(values):
 
 
 def brute_force(values, per_pair, threshold=0.5):
-    """Least total over all choices of disjoint sets for all roles; None if there is none."""
+    """Least total over all choices of disjoint sets for all quotas; None if there is none."""
     r = naive_ranks(values)
     pruned = [(row < threshold).any() and (row >= threshold).any() for row in r]
-    roles = list(permutations(range(values.shape[1]), 2))  # (rejects, accepts)
+    quotas = list(permutations(range(values.shape[1]), 2))  # (rejects, accepts)
 
     def best(k, used):
-        if k == len(roles):
+        if k == len(quotas):
             return 0.0
-        reject, accept = roles[k]
+        reject, accept = quotas[k]
         fit = [
             s for s in range(len(r)) if pruned[s] and s not in used and r[s, accept] >= threshold
         ]
@@ -150,7 +150,7 @@ def test_too_few_sentences_for_a_role_are_reported():
 
 
 def test_too_few_sentences_shared_by_roles_are_reported():
-    # m0 and m1 agree, m2 is their reverse: two roles draw on the same two sentences.
+    # m0 and m1 agree, m2 is their reverse: two quotas draw on the same two sentences.
     low_high = [1.0, 2, 3, 4, 5, 6]
     frame = pd.DataFrame({"a": low_high, "b": low_high, "c": low_high[::-1]})
     with pytest.raises(InfeasibleError) as caught:
@@ -206,7 +206,7 @@ def test_invalid_score_tables_are_rejected():
 
 
 def test_candidate_lists_grow_until_the_assignment_is_optimal():
-    """Near copies of two models: twenty candidates a role fill all places, but not best."""
+    """Near copies of two models: twenty candidates a quota fill all places, but not best."""
     rng = np.random.default_rng(1)
     base = rng.normal(size=(900, 1)) + 0.9 * rng.normal(size=(900, 2))
     values = np.hstack([base[:, [k]] + 0.05 * rng.normal(size=(900, 3)) for k in (0, 1)])

@@ -293,7 +293,13 @@ def test_log_bayes_factor_objective_is_within_its_bound(seed, models, uses, slop
     frame = scores(200, models, seed) * np.random.default_rng(seed).uniform(1, 9, models)
     people = ResponseModel(slope=slope, item_sd=0.1)
     attrs = select_set(
-        frame, 20, criterion="log-bf", response_model=people, uses=uses, time_limit=2, seed=seed
+        frame,
+        20,
+        criterion="log-bf",
+        response_model=people,
+        max_occurrences=uses,
+        time_limit=2,
+        seed=seed,
     ).attrs
     assert 0 <= attrs["objective"] <= attrs["bound"]
     least = min(row["log_bayes_factor"] for row in attrs["separations"])
@@ -328,7 +334,7 @@ def test_sentences_in_two_pairs_count_twice(kind):
     frame = scores(6, 2)
     groups = pd.Series([*"abcdef"], index=frame.index)
     one = AtMost(groups, 1) if kind == "at most" else Recurring(groups, 1, repeatable=())
-    table = select_set(frame, 3, constraints=[one], uses=2)
+    table = select_set(frame, 3, constraints=[one], max_occurrences=2)
     assert pd.concat([table["sentence_1"], table["sentence_2"]]).is_unique
 
 

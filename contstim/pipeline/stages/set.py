@@ -130,7 +130,7 @@ class _SetStage(Stage):
             options.n,
             criterion=options.criterion,
             rank_margin=options.rank_margin,
-            uses=options.uses,
+            max_occurrences=options.uses,
             time_limit=options.time_limit,
             response_model=options.response_model,
             eligible=eligible,
