@@ -18,7 +18,7 @@ from contstim.synthesis.forecast import (
     explain_shortfall,
     find_stop_reason,
 )
-from contstim.synthesis.pool import SentencePool, Target, synthesize_from_pool
+from contstim.synthesis.pool import Request, SentencePool, synthesize_from_pool
 from contstim.synthesis.problem import MinScore, ProblemDefinition
 from contstim.synthesis.results import Row, SynthesisResult
 from contstim.synthesis.sample import GuidedSampling
@@ -352,7 +352,7 @@ class PooledSynthesisJob(SynthesisJob):
         return SentencePool(tuple(candidates), scores, batch_tolerance, self.run.language)
 
     @property
-    def targets(self) -> list[Target]:
+    def targets(self) -> list[Request]:
         """Targets to which sampled sentences are assigned, in the order of the table rows.
 
         A target is a natural sentence together with a synthesis problem: the models that should
@@ -360,7 +360,7 @@ class PooledSynthesisJob(SynthesisJob):
         one sampled sentence.
         """
         return [
-            Target(sentence, self.resolve_problem(problem))
+            Request(sentence, self.resolve_problem(problem))
             for problems, sentence in self.inputs
             for problem in problems * self.options.per_sentence
         ]
@@ -384,7 +384,7 @@ class PooledSynthesisJob(SynthesisJob):
         sampled = self._read_sampled(tasks)
         return sorted({name for result in sampled for name in result["non_guiding_models"]})
 
-    def _describe_shortfall(self, pool: SentencePool, targets: Sequence[Target]) -> str:
+    def _describe_shortfall(self, pool: SentencePool, targets: Sequence[Request]) -> str:
         """Name the constraint that the fewest sampled sentences satisfy, in a clause for users."""
         # The last item of the mapping is the number of sentences that satisfy all constraints.
         n_satisfying = explain_shortfall(pool, targets)

@@ -58,9 +58,8 @@ def propose_feasible(
     InfeasibleError
         If the constraints cannot be satisfied; the message names them and their shortfall.
     """
-    # A sentence that may be selected several times is represented by several copies.
-    copies = np.repeat(rows, max_occurrences)
-    # Any sentence may be a first or a second sentence. Costs are ignored.
+    copies = np.repeat(rows, max_occurrences)  # k copies of a sentence that may be in k pairs
+    # Find sentences that satisfy the constraints. Any sentence may be a first or a second sentence.
     is_allowed = np.ones((len(copies), 2), dtype=bool)
     quotas = _make_quotas(_FIRST_AND_SECOND, n)
     problem = AssignmentProblem(ranked.doubled_ranks[copies][:, :2], is_allowed, is_allowed, quotas)

@@ -45,7 +45,7 @@ class SetProgramme:
     (`SetCriterion`). With x_k = 1 if candidate k is selected:
 
         maximise    t
-        subject to  sum_k c_kq x_k >= t                               for every pair of models q,
+        subject to  sum_k c_kq x_k >= t                        for every pair of models q,
                     sum_k x_k = n,
                     sum_{k contains s} x_k <= max_occurrences  for every sentence s,
                     the additional constraints, x_k in {0, 1}.
@@ -160,9 +160,10 @@ class SetProgramme:
             Dual prices with the sum 1. All prices are equal if the relaxation is infeasible.
         """
         n_candidates, n_model_pairs = self.contributions.shape
-        # The variables are x_1, ..., x_K and t. `linprog` minimises, so the cost of t is -1. Write
-        # all constraints as upper bounds: t - sum_k c_kq x_k <= 0, rows @ x <= upper, and -(rows @
-        # x) <= -lower.
+        # Variables: x_k, the fraction of candidate pair k that is selected, and t, the smallest sum
+        # of contributions over the pairs of models, which is maximised. `linprog` minimises, so the
+        # cost of t is -1. Write all constraints as upper bounds: t - sum_k c_kq x_k <= 0 for each
+        # pair of models q, rows @ x <= upper, and -(rows @ x) <= -lower.
         sums, rows = self._build_model_rows()
         has_upper, has_lower = np.isfinite(self.upper), np.isfinite(self.lower)
         inequalities = vstack([-sums, rows[has_upper], -rows[has_lower]], format="csr")
@@ -173,7 +174,7 @@ class SetProgramme:
         result = solve(costs, inequalities, limits, bounds=bounds, method="highs")
         if result.status != 0:
             return np.full(n_model_pairs, 1 / n_model_pairs)
-        # In minimisation, the dual values of upper bounds are negative; prices are positive.
+        # The dual values of the first constraints are the prices; `linprog` makes them negative.
         prices = np.maximum(-result.ineqlin.marginals[:n_model_pairs], 0.0)
         return np.asarray(prices / prices.sum())
 
@@ -202,6 +203,7 @@ class SetProgramme:
         (n,) array or None
             Sorted indices of the selected candidates; None if there are too few sentences.
         """
+        # Of candidates with equal values, the first is added. Sort them by their rank differences.
         order = np.argsort(-self.smallest_differences, kind="stable")
         contributions, pairs = self.contributions[order], self.pairs[order]
         greedy = _GreedySelection(contributions, pairs, self.max_occurrences)
@@ -349,8 +351,8 @@ class SetProgramme:
             has the opposite sign, because the solver minimises.
         """
         n_candidates, n_model_pairs = self.contributions.shape
-        # The variables are x_1, ..., x_K, where x_k = 1 if candidate k is selected, and t. The
-        # solver minimises the sum of their costs, so t has the cost -1.
+        # Variables: x_k = 1 if candidate pair k is selected, and t, the smallest sum of
+        # contributions over the pairs of models. The solver minimises, so t has the cost -1.
         candidate_costs, relative_gap = np.zeros(n_candidates), 1e-3
         if self.is_count:
             # If t is equal, prefer large differences. Stop at a gap of 0.1 pairs.
@@ -480,8 +482,9 @@ class _GreedySelection:
         is_available[self.chosen] = False
         if not is_available.any():
             return False
-        # A common factor avoids underflow, and does not change the order of the candidates. The
-        # addition of 1 rounds values, so that candidates of almost equal value are equal.
+        # Pairs of models that are not yet distinguished well have small sums and high weights. The
+        # common factor exp(min(sums)) avoids underflow. The addition of 1 rounds values, so that
+        # candidates of almost equal value are equal.
         weights = np.exp(self.sums.min() - self.sums)
         values = np.where(is_available, 1.0 + self.contributions @ weights, -np.inf)
         best = int(values.argmax())

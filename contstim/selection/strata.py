@@ -100,16 +100,18 @@ class StratifiedSelection:
             Sorted indices of the selected triplets.
         """
         order = np.lexsort((np.arange(len(self.costs)), self.costs))
-        # Only the cheapest triplets in each combination of strata can be selected.
+        # Only the cheapest triplets in each combination of strata can be selected, a stratum being
+        # a range of the scores under one model.
         combination = pd.Series(self.strata[order, 0] * self.n_strata + self.strata[order, 1])
         is_cheap = combination.groupby(combination).cumcount().to_numpy() < self.per_stratum
         triplets = np.sort(order[is_cheap])
         costs = self.costs[triplets]
 
+        # A stratum that may contain n triplets has n places. Solve an assignment problem. Rows:
+        # places in the strata of model 1, then triplets. Columns: places in the strata of model 2,
+        # then triplets. An infinite cost forbids an assignment.
         n_triplets, n_places = len(triplets), self.n_strata * self.per_stratum
         place_strata = np.repeat(np.arange(self.n_strata), self.per_stratum)
-        # Rows: places in the strata of model 1, then triplets. Columns: places in the strata of
-        # model 2, then triplets. An infinite cost forbids an assignment.
         matrix = np.full((n_places + n_triplets, n_places + n_triplets), np.inf)
         # An empty place costs more than any change of the selected triplets can save.
         matrix[:n_places, :n_places] = 1.0 + 2.0 * float(np.abs(costs).sum())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy  # which loads `optimize` at its first use
 
-from contstim.synthesis.pool import SentencePool, Target
+from contstim.synthesis.pool import Request, SentencePool
 
 #: Number of rounds of sampling over which an improvement is measured.
 WINDOW = 5
@@ -43,7 +43,7 @@ def find_stop_reason(
     return f"the last {WINDOW} batches improved the loss by at most {min_improvement:.0%}"
 
 
-def count_expected_sentences(pool: SentencePool, targets: Sequence[Target], factor: float) -> int:
+def count_expected_sentences(pool: SentencePool, targets: Sequence[Request], factor: float) -> int:
     """Forecast how many synthetic sentences a larger pool of sampled sentences will provide.
 
     A *target* is a natural sentence for which a synthetic sentence is chosen from the pool. Each
@@ -84,7 +84,7 @@ def count_expected_sentences(pool: SentencePool, targets: Sequence[Target], fact
     return round(n_assigned + n_none * (1 - math.exp(-(factor - 1) * n_one / n_none)))
 
 
-def explain_shortfall(pool: SentencePool, targets: Sequence[Target]) -> dict[str, float]:
+def explain_shortfall(pool: SentencePool, targets: Sequence[Request]) -> dict[str, float]:
     """Count the sampled sentences that satisfy each constraint on synthetic sentences.
 
     For each natural sentence, a synthetic sentence is chosen from a pool of sampled sentences. If

@@ -29,7 +29,7 @@ from contstim.pipeline.synthesis_options import SynthesisOptions
 from contstim.pipeline.tasks import SampleTask, ScoreTask
 from contstim.pipeline.worker import Worker
 from contstim.selection.scores import read_scores
-from contstim.synthesis.pool import SentencePool, Target
+from contstim.synthesis.pool import Request, SentencePool
 from contstim.synthesis.results import SynthesisResult
 from contstim.text.diversity import folded_words, infrequent_words
 from contstim.text.languages import ENGLISH
@@ -310,7 +310,7 @@ def test_only_sides_with_open_targets_are_sampled_further(monkeypatch: pytest.Mo
     real = pooled_job.synthesize_from_pool
 
     def empty_one_side(
-        pool: SentencePool, targets: Sequence[Target], *args: Any, **options: Any
+        pool: SentencePool, targets: Sequence[Request], *args: Any, **options: Any
     ) -> list[SynthesisResult]:
         return [
             replace(result, sentence=result.natural, loss=0.0)

@@ -12,7 +12,12 @@ import numpy as np
 import pytest
 
 from contstim.synthesis.forecast import count_expected_sentences, explain_shortfall
-from contstim.synthesis.pool import SentencePool, Target, assign_sentences, synthesize_from_pool
+from contstim.synthesis.pool import (
+    Request,
+    SentencePool,
+    assign_sentences,
+    synthesize_from_pool,
+)
 from contstim.synthesis.problem import MinScore, ProblemDefinition
 
 NATURAL = ["n one two.", "n three four."]
@@ -29,15 +34,15 @@ def _pool(seed: int, n: int) -> SentencePool:
     return SentencePool(tuple(sentences), scores, {"a": 0.1, "b": 0.0, "f": 0.0})
 
 
-def _targets(*bounds: MinScore) -> list[Target]:
+def _targets(*bounds: MinScore) -> list[Request]:
     both = (
         ProblemDefinition(("b",), ("a",), bounds=bounds),
         ProblemDefinition(("a",), ("b",), bounds=bounds),
     )
-    return [Target(text, problem) for text in NATURAL for problem in both]
+    return [Request(text, problem) for text in NATURAL for problem in both]
 
 
-def _gain(pool: SentencePool, place: Target, text: str) -> float | None:
+def _gain(pool: SentencePool, place: Request, text: str) -> float | None:
     """Return the fall of what rejects, None where a constraint is broken, sentence by sentence."""
     (reject,), (accept,) = place.problem.reject, place.problem.accept
     scores = pool.scores
@@ -118,7 +123,7 @@ def test_limit_on_sentences_with_the_same_word() -> None:
     scores = {m: {**own, **dict.fromkeys(natural, -9.0)} for m, own in scores.items()}
     pool = SentencePool(tuple(dict.fromkeys(written)), scores, {})
     places = [
-        Target(text, ProblemDefinition((one,), (two,)))
+        Request(text, ProblemDefinition((one,), (two,)))
         for pair in (("a", "b"), ("b", "f"))
         for text in natural
         for one, two in (pair, pair[::-1])
@@ -193,7 +198,7 @@ def test_forecast_is_close_to_the_result_of_more_samples() -> None:
         }
         # Few sentences are as probable under model a as the improbable natural sentences.
         scores["a"] |= {text: scores["a"][text] + 7 for text in natural}
-        targets = [Target(text, ProblemDefinition(("b",), ("a",))) for text in natural]
+        targets = [Request(text, ProblemDefinition(("b",), ("a",))) for text in natural]
         pools = [SentencePool(tuple(sampled[:n]), scores, {}) for n in (60, 300)]
         found = [sum(map(bool, assign_sentences(p, targets, 1000))) for p in pools]
         n_first, n_found = n_first + found[0], n_found + found[1]
