@@ -347,8 +347,8 @@ class BeamSearch:
             Estimated log-probability of each extension under each model in nats, shape (M, k).
         """
         bounds = [prefixes.upper_bounds()[0] for prefixes in beam]
-        # Log-probabilities are estimated as an upper bound, one array of shape (prefixes, words)
-        # for each model, plus an offset that depends only on the word, shape (models, words).
+        # The log-probability of a word after a prefix is estimated as an upper bound, one array of
+        # shape (prefixes, words) for each model, plus an offset that depends only on the word.
         offsets = np.stack([pair[min(position, 1)] for pair in self.offsets])
         is_allowed = self._mask_allowed_words(words, beam[0].next_words, position)
         # Compute the Lagrangian of each prefix (row) with each permitted next word (column).
@@ -472,20 +472,22 @@ def _prepare_empty_prefix(
     prefix = empty_prefix(model, word_lists, guide=is_guide)
     if prefix is None:
         return None  # The model does not score prefixes.
-    # Upper bounds of the log-probabilities of the first words, and whether a bound is exact. Find
-    # the most probable first word, if possible among words with exact log-probabilities.
-    upper, is_exact = prefix.upper_bounds()
-    log_probs = np.where(is_exact, upper[0], -np.inf) if is_exact.any() else upper[0]
-    # Extend the empty prefix (row 0) by this word. The difference between log-probabilities and
-    # upper bounds, the offset, is computed after both prefixes.
-    later = prefix.extend(np.zeros(1, dtype=np.int64), np.array([log_probs.argmax()]))
-    return prefix, (_compute_offsets(prefix), _compute_offsets(later))
+    # The search estimates log p(word | prefix) as an upper bound plus an offset for the word, which
+    # is measured after one reference prefix: the empty prefix for first words, and the most
+    # probable first word for later words. Find it among words with exact log-probabilities, if any.
+    upper_bounds, is_exact = prefix.upper_bounds()
+    first_word_scores = upper_bounds[0]  # after the single, empty prefix
+    if is_exact.any():
+        first_word_scores = np.where(is_exact, first_word_scores, -np.inf)
+    most_probable = np.array([first_word_scores.argmax()])
+    one_word_prefix = prefix.extend(np.array([0]), most_probable)
+    return prefix, (_compute_offsets(prefix), _compute_offsets(one_word_prefix))
 
 
 def _compute_offsets(prefix: Prefixes) -> FloatArray:
     """Return log p(word | prefix) minus its upper bound for V words after one prefix, (V,)."""
-    upper, is_exact = prefix.upper_bounds()
-    offsets = np.zeros(len(is_exact))
+    upper_bounds, is_exact = prefix.upper_bounds()
+    offsets = np.zeros(len(is_exact))  # Exact bounds have the offset 0.
     indices = np.flatnonzero(~is_exact)
-    offsets[indices] = prefix.log_probs(np.zeros_like(indices), indices) - upper[0, indices]
+    offsets[indices] = prefix.log_probs(np.zeros_like(indices), indices) - upper_bounds[0, indices]
     return offsets

@@ -247,8 +247,9 @@ class Search:
         position
             Position of the word to replace.
         round_number
-            Number of rounds over all positions that found no improvement since the last change. A
-            strategy can search more words in later rounds.
+            Number of rounds over all positions that found no improvement since the last change. It
+            does not affect the candidates. The strategy reads it to search more words in later
+            rounds.
         base
             Sentence in which the word is replaced. Default: the current sentence.
         prefilter

@@ -17,7 +17,7 @@ from contstim.text.language import Language
 class Draft:
     """Sampled sentence with its log-probabilities under the model from which it was sampled.
 
-    The model, called the writer, continues a prompt of natural sentences. Values are in nats.
+    The model continues a prompt of natural sentences. Values are in nats.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Draft:
     worst
         Log-probability of the least probable word.
     end
-        Log-probability of the final mark.
+        Log-probability of the final punctuation mark.
     """
 
     sentence: str
@@ -41,8 +41,8 @@ class Draft:
 class DraftBatch:
     """Batch of R unfinished sentences with the same number of words.
 
-    A language model, the writer, samples the sentences word by word. Sentences that cannot be
-    continued are removed from the batch, so R can decrease.
+    A language model samples the sentences word by word. Sentences that cannot be continued are
+    removed from the batch, so R can decrease.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class DraftBatch:
     commas
         For each sentence, whether each word is followed by a comma.
     log_probs
-        For each sentence, the log-probability of each word and its comma under the writer.
+        For each sentence, the log-probability of each word and its comma under the language model.
     """
 
     original_rows: IntArray
@@ -76,7 +76,7 @@ class DraftBatch:
         words
             New word of each of these sentences.
         log_probs
-            Log-probability of each new word in nats, under the language model that writes the
+            Log-probability of each new word in nats, under the language model that samples the
             sentences, shape (k,).
         """
         new_words = zip(rows.tolist(), words, strict=True)
@@ -97,8 +97,10 @@ class DraftBatch:
         has_comma
             Whether a comma follows each sentence, shape (R,).
         log_probs
-            Log-probability of a comma after each sentence under the writer in nats, shape (R,).
+            Log-probability of a comma after each sentence in nats, under the language model that
+            samples the sentences, shape (R,).
         """
+        # The log-probability of a comma is added to that of the preceding word.
         added_log_probs = np.where(has_comma, log_probs, 0.0).tolist()
         commas, word_log_probs = [], []
         for row, (comma, added) in enumerate(zip(has_comma.tolist(), added_log_probs, strict=True)):
@@ -106,8 +108,8 @@ class DraftBatch:
             word_log_probs.append((*self.log_probs[row][:-1], self.log_probs[row][-1] + added))
         return replace(self, commas=tuple(commas), log_probs=tuple(word_log_probs))
 
-    def finish(self, row: int, mark: str, end: float, language: Language) -> Draft | None:
-        """Complete a sentence of the batch by a final punctuation mark.
+    def finish(self, row: int, mark: str, mark_log_prob: float, language: Language) -> Draft | None:
+        """Complete a sentence of the batch with a final punctuation mark.
 
         Parameters
         ----------
@@ -115,8 +117,8 @@ class DraftBatch:
             Index of the sentence.
         mark
             Final punctuation mark.
-        end
-            Log-probability of the mark under the writer, in nats.
+        mark_log_prob
+            Log-probability of the mark in nats, under the language model that samples the sentence.
         language
             Language, which determines opening marks such as the Spanish ``¿``.
 
@@ -126,11 +128,14 @@ class DraftBatch:
             Complete sentence. None if parsing its text would yield different words.
         """
         words, log_probs = self.words[row], self.log_probs[row]
-        # Put commas after words, the final mark after the last word, and in Spanish a mark before
-        # the first word. The product COMMA * comma is empty if `comma` is False.
-        after = (*(COMMA * comma for comma in self.commas[row][:-1]), mark)
-        before = (language.opening_marks.get(mark, ""), *[""] * (len(words) - 1))
-        sentence = Sentence(words, before, after, language)
+        # Punctuation after each word: a comma or nothing, and the final mark after the last word.
+        after = [COMMA if has_comma else "" for has_comma in self.commas[row]]
+        after[-1] = mark
+        # Punctuation before each word: nothing, but in Spanish "¿" before the first word.
+        before = [""] * len(words)
+        before[0] = language.opening_marks.get(mark, "")
+        sentence = Sentence(words, tuple(before), tuple(after), language)
         if not sentence.round_trips:
             return None  # Parsing the text would yield different words.
-        return Draft(str(sentence), sum(log_probs) + end, min(log_probs), end)
+        log_prob = sum(log_probs) + mark_log_prob
+        return Draft(str(sentence), log_prob, worst=min(log_probs), end=mark_log_prob)

@@ -111,8 +111,11 @@ class Surrogate:
         return Posterior(self, estimates, scale, features, mean, deviation, noise)
 
 
-def _has_several_tokens(features: FloatArray) -> IntArray:
-    """Return 1 for each candidate of several tokens and 0 for each candidate of one token, (n,)."""
+def _token_group(features: FloatArray) -> IntArray:
+    """Return 0 for each candidate of one token and 1 for each candidate of several tokens, (n,).
+
+    The two groups have different standard deviations of the noise.
+    """
     return (features[:, _TOKENS_COLUMN] > 0).astype(np.int64)
 
 
@@ -132,7 +135,7 @@ def _fit_noise(x: FloatArray, y: FloatArray, mean: FloatArray, prior: FloatArray
     prior
         Prior standard deviations for candidates of one and of several tokens, shape (2,).
     """
-    group = _has_several_tokens(x)
+    group = _token_group(x)
     sum_squares = np.bincount(group, (y - x @ mean) ** 2, minlength=2) + _PRIOR_COUNT * prior**2
     count = np.bincount(group, minlength=2) + _PRIOR_COUNT
     return np.asarray(np.sqrt(sum_squares / count))
@@ -160,7 +163,7 @@ def _fit_coefficients(
     mean, covariance
         Posterior mean (7,) and covariance (7, 7) of the coefficients.
     """
-    weighted = x / noise[_has_several_tokens(x), None] ** 2
+    weighted = x / noise[_token_group(x), None] ** 2
     precision = np.diag(deviation**-2.0)
     covariance = np.asarray(np.linalg.inv(precision + x.T @ weighted), dtype=np.float64)
     return covariance @ (precision @ mean + weighted.T @ y), covariance
@@ -206,8 +209,8 @@ class Posterior:
         indices, exact
             Indices of k candidates and their exact scores in nats, shape (k,).
         keep
-            Whether the scores should also improve predictions at other positions of the sentence,
-            as training data of the regression model `surrogate`.
+            Whether the scores should also improve predictions at other positions of the sentence.
+            They are then added to the training data in `surrogate`.
         """
         x, y = self.features[indices], (exact - self.estimates[indices]) / self.scale[indices]
         self._x, self._y = np.concatenate([self._x, x]), np.concatenate([self._y, y])
@@ -232,11 +235,12 @@ class Posterior:
             self._x, self._y, self.mean, self.deviation, self.noise
         )
         # Regression of (exact score - estimate) / scale on the features of the exactly scored
-        # candidates. The noise is the standard deviation of the residuals.
+        # candidates. `noise` contains the standard deviation of the residuals for candidates of one
+        # token (element 0) and of several tokens (element 1).
         noise = _fit_noise(self._x, self._y, mean, self.noise)
         x, scale = self.features[indices], self.scale[indices]
         # Predictive variance: variance of the noise plus x^T covariance x (Bishop 2006, Eq. 3.59).
-        variance = noise[_has_several_tokens(x)] ** 2
+        variance = noise[_token_group(x)] ** 2
         variance = variance + np.einsum("vi,ij,vj->v", x, covariance, x)
         return self.estimates[indices] + scale * (x @ mean), scale * np.sqrt(variance)
 

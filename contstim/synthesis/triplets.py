@@ -108,37 +108,11 @@ def synthesize_triplets(
         require_distinct_models("a pair needs two", [model.name for model in models])
     natural = list(dict.fromkeys(map(words.language.normalise_spacing, sentences)))
 
-    def search_pairs(
-        sentence: str, shared_vocabulary: SharedVocabulary
-    ) -> Iterator[tuple[SynthesisResult, SynthesisResult]]:
-        """Search repeatedly for two synthetic sentences, with different random numbers each time.
-
-        Parameters
-        ----------
-        sentence
-            Natural sentence from which both searches start.
-        shared_vocabulary
-            Words that may be used. Both models know all of them.
-
-        Yields
-        ------
-        first, second
-            Synthetic sentence that is improbable only under model 2, and synthetic sentence that is
-            improbable only under model 1.
-        """
-        model_1, model_2 = shared_vocabulary.models
-        # Each attempt uses different random numbers. The caller stops when it has enough triplets.
-        for attempt in range(max_attempts(per_sentence)):
-            settings: dict[str, Any] = {"strategy": strategy, "seed": seed, "attempt": attempt}
-            settings |= {"shared_vocabulary": shared_vocabulary, **options}
-            first = synthesize(sentence, reject=model_2, accept=model_1, **settings)
-            second = synthesize(sentence, reject=model_1, accept=model_2, **settings)
-            yield first, second
-
-    rows = list[Triplet]()
+    triplets = list[Triplet]()
+    options |= {"strategy": strategy, "seed": seed}
 
     def synthesize_all() -> Iterator[int]:
-        """Synthesize sentences for all model pairs, and append the triplets to `rows`.
+        """Synthesize sentences for all model pairs, and append to `triplets`.
 
         A triplet is a natural sentence with two synthetic sentences, about which two models
         disagree. The generator yields a number after each finished natural sentence, so that the
@@ -154,22 +128,54 @@ def synthesize_triplets(
                 numbers, excluded_words = limit.next_batch()
                 if not numbers:
                     break
-                available = shared_vocabulary.exclude(excluded_words)
+                options["shared_vocabulary"] = shared_vocabulary.exclude(excluded_words)
                 texts = []
                 for number in numbers:
-                    results = search_pairs(natural[number], available)
-                    triplets = make_distinct_triplets(results, per_sentence, minimum_drop)
-                    triplets_by_number[number] = triplets
-                    texts.append([text for row in triplets for text in row.synthetic_sentences])
+                    results = _search_repeatedly(natural[number], *models, per_sentence, options)
+                    found = make_distinct_triplets(results, per_sentence, minimum_drop)
+                    triplets_by_number[number] = found
+                    texts.append([text for row in found for text in row.synthetic_sentences])
                 limit.accept(texts)
                 # Advance the progress bar once for each newly accepted natural sentence.
                 yield from range(n_accepted, limit.n_accepted)
                 n_accepted = max(n_accepted, limit.n_accepted)
             for number in range(len(natural)):
-                rows.extend(triplets_by_number[number])
+                triplets.extend(triplets_by_number[number])
 
     for _ in track(synthesize_all(), len(model_pairs) * len(natural), "writing triplets"):
         pass
     specs = {model.name: model.spec for models in model_pairs for model in models}
-    table = [{**row.row(), **spec_columns(row, specs)} for row in rows]
-    return pd.DataFrame(table, columns=None if rows else Triplet.columns())
+    table = [{**triplet.row(), **spec_columns(triplet, specs)} for triplet in triplets]
+    return pd.DataFrame(table, columns=None if triplets else Triplet.columns())
+
+
+def _search_repeatedly(
+    sentence: str,
+    model_1: SentenceModel,
+    model_2: SentenceModel,
+    per_sentence: int,
+    options: dict[str, Any],
+) -> Iterator[tuple[SynthesisResult, SynthesisResult]]:
+    """Search repeatedly for two synthetic sentences, with different random numbers each time.
+
+    Parameters
+    ----------
+    sentence
+        Natural sentence from which both searches start.
+    model_1, model_2
+        Models that the synthetic sentences should distinguish.
+    per_sentence
+        Number of different results that are needed.
+    options
+        Further arguments of :func:`~contstim.synthesis.synthesize`.
+
+    Yields
+    ------
+    first, second
+        Synthetic sentence that is improbable only under model 2, and synthetic sentence that is
+        improbable only under model 1.
+    """
+    for attempt in range(max_attempts(per_sentence)):
+        first = synthesize(sentence, reject=model_2, accept=model_1, attempt=attempt, **options)
+        second = synthesize(sentence, reject=model_1, accept=model_2, attempt=attempt, **options)
+        yield first, second
