@@ -132,9 +132,11 @@ def synthesize_triplets(
                 texts = []
                 for number in numbers:
                     results = _search_repeatedly(natural[number], *models, per_sentence, options)
-                    found = make_distinct_triplets(results, per_sentence, minimum_drop)
-                    triplets_by_number[number] = found
-                    texts.append([text for row in found for text in row.synthetic_sentences])
+                    distinct = make_distinct_triplets(results, per_sentence, minimum_drop)
+                    triplets_by_number[number] = distinct
+                    texts.append(
+                        [text for triplet in distinct for text in triplet.synthetic_sentences]
+                    )
                 limit.accept(texts)
                 # Advance the progress bar once for each newly accepted natural sentence.
                 yield from range(n_accepted, limit.n_accepted)
