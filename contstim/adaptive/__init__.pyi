@@ -7,7 +7,7 @@ from contstim.adaptive.link import SIX_POINT, Link
 from contstim.adaptive.policies import POLICIES, Policy, PolicyOptions, PolicyState, choose_block
 from contstim.adaptive.pool import Pool
 from contstim.adaptive.posterior import ModelPosterior
-from contstim.adaptive.savings import predict_savings
+from contstim.adaptive.savings import predict_saved_answers
 from contstim.adaptive.scheduler import AdaptivePlan, Block, TrialScheduler
 from contstim.adaptive.simulation import simulate
 from contstim.adaptive.stopping import Stopping
@@ -31,6 +31,6 @@ __all__ = [
     "choose_block",
     "interim_analysis",
     "log_e_value",
-    "predict_savings",
+    "predict_saved_answers",
     "simulate",
 ]

@@ -27,10 +27,9 @@ from contstim.cli.parameters import (
     float_parameter,
     integer_parameter,
 )
-from contstim.text.normalise import normalise_sentences
 
 
-def predict_savings(
+def predict_saved_answers(
     scores: File,
     /,
     *,
@@ -66,19 +65,20 @@ def predict_savings(
         output table [standard output]
     """
     from contstim.adaptive import savings
-    from contstim.tables import read_table
 
-    # Sentences in the same form as in the table of scores; None for an option that is not given.
-    columns = savings.PAIR_COLUMNS
-    all_pairs, set_pairs = (
-        None if path is None else read_table(path, columns)[columns].apply(normalise_sentences)
-        for path in (pairs, selected)
+    # In simulated studies, compare how many answers are needed until the best model is named, with
+    # random pairs, with random pairs of the selected set, and with adaptive choice of the pairs.
+    table = savings.predict_saved_answers(
+        contstim.read_scores(scores),
+        pairs=savings.read_pairs(pairs),
+        selected=savings.read_pairs(selected),
+        target=probability,
+        n_answers=answers,
+        n_studies=simulations,
+        seed=seed,
     )
-    result = savings.predict_savings(
-        contstim.read_scores(scores), all_pairs, set_pairs, probability, answers, simulations, seed
-    )
-    write_table(result, out, [scores, pairs, selected])
+    write_table(table, out, [scores, pairs, selected])
 
 
 #: Subcommands of ``contstim design``.
-SUBCOMMANDS = (create_application("savings", __doc__ or "", predict_savings),)
+SUBCOMMANDS = (create_application("savings", __doc__ or "", predict_saved_answers),)

@@ -110,7 +110,7 @@ def apply_stopping_rule(
     scores: FloatArray,
     models: list[str],
     stopping: Stopping,
-    after_each: bool = True,
+    last_only: bool = False,
     item: IntArray | None = None,
 ) -> list[Conclusion]:
     """Draw a conclusion about which model is best after each participant of a sequential study.
@@ -125,8 +125,8 @@ def apply_stopping_rule(
         Names of the M models.
     stopping
         Stopping rule, with the error rate, the margin and the maximum number of participants.
-    after_each
-        If True, return the conclusion after each participant, otherwise only the last one.
+    last_only
+        If True, return only the last conclusion, otherwise the conclusion after each participant.
     item : (T,) array of int, optional
         Index of each trial's item, used at prespecified analyses; by default every trial is a
         separate item.
@@ -175,13 +175,13 @@ def apply_stopping_rule(
         conclusions = _apply_prespecified_analyses(
             participant, item, differences, trial_differences, stopping, models
         )
-        return conclusions if after_each else conclusions[-1:]
+        return conclusions[-1:] if last_only else conclusions
 
     # Without prespecified analyses, use confidence sequences, which are valid at any time.
     alpha = pairwise_alpha(stopping, len(models))
     low, high = asymptotic_confidence_sequence(differences, alpha, start=stopping.start)
     n_participants = len(means)
-    first_n = 1 if after_each else n_participants
+    first_n = n_participants if last_only else 1
     conclusions = []
     for n in range(first_n, n_participants + 1):
         # Conclude from the first n participants only.

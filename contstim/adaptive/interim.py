@@ -241,7 +241,7 @@ def alphabetical_pairs(choices: pd.DataFrame) -> tuple[pd.DataFrame, BoolArray]:
 
 
 def interim_analysis(
-    choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan, after_each: bool = True
+    choices: pd.DataFrame, log_probs: pd.DataFrame, plan: AdaptivePlan, last_only: bool = False
 ) -> InterimResult:
     """Analyse the choices of a running study.
 
@@ -265,8 +265,8 @@ def interim_analysis(
         Log-probabilities in nats, one row per sentence and one column per model.
     plan
         Plan of the study.
-    after_each
-        If True, draw a conclusion after each participant, otherwise only after the last one.
+    last_only
+        If True, draw a conclusion only after the last participant, otherwise after each one.
 
     Raises
     ------
@@ -308,11 +308,11 @@ def interim_analysis(
         participant_names=[str(name) for name in names],
         pool=Pool.from_scores(distinct_pairs, log_probs, plan.link),
     )
-    return analyse_trials(trials, plan, after_each)
+    return analyse_trials(trials, plan, last_only)
 
 
 def analyse_trials(
-    trials: ChosenTrials, plan: AdaptivePlan, after_each: bool = True
+    trials: ChosenTrials, plan: AdaptivePlan, last_only: bool = False
 ) -> InterimResult:
     """Compute the posterior, the goodness of fit and the conclusions from chosen trials.
 
@@ -327,8 +327,8 @@ def analyse_trials(
         Answers to chosen trials.
     plan
         Plan of the study, with the assumed distribution of answers and the stopping rule.
-    after_each
-        If True, draw a conclusion after each participant, otherwise only after the last one.
+    last_only
+        If True, draw a conclusion only after the last participant, otherwise after each one.
     """
     models, link = list(trials.pool.models), plan.link
     n_models = len(models)
@@ -370,7 +370,7 @@ def analyse_trials(
     )
     return InterimResult(
         models=table,
-        conclusions=draw_conclusions(trials, plan, after_each),
+        conclusions=draw_conclusions(trials, plan, last_only),
         n_answers=len(trials.pair),
         n_used_answers=len(used_trials),
         n_participants=len(trials.participant_names),
@@ -378,7 +378,7 @@ def analyse_trials(
 
 
 def draw_conclusions(
-    trials: ChosenTrials, plan: AdaptivePlan, after_each: bool = True
+    trials: ChosenTrials, plan: AdaptivePlan, last_only: bool = False
 ) -> list[Conclusion]:
     """Apply the stopping rule of a plan to the participants who answered all their trials.
 
@@ -388,8 +388,8 @@ def draw_conclusions(
         Answers to chosen trials.
     plan
         Plan with the number of trials per participant and the stopping rule.
-    after_each
-        If True, draw a conclusion after each participant, otherwise only after the last one.
+    last_only
+        If True, draw a conclusion only after the last participant, otherwise after each one.
 
     Returns
     -------
@@ -406,6 +406,6 @@ def draw_conclusions(
         scores=trials.accuracy[is_finished],
         models=list(trials.pool.models),
         stopping=plan.stopping,
-        after_each=after_each,
+        last_only=last_only,
         item=trials.item[is_finished],
     )

@@ -219,16 +219,16 @@ class MutualInformation(Policy):
     def pair_values_in_block(
         self, state: PolicyState, shortlist: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
-        """Compute how much the answer to one more pair in a block would say about the models.
+        """Compute how much the answer to each shortlisted pair would add to what a block reveals.
 
-        The answers to the chosen pairs are not known yet. A combination of them is called an
-        *outcome*. For each outcome the models are reweighted by Bayes' rule, and the mutual
-        information between one more answer and the correct model is computed, then averaged.
+        A block is a number of pairs that are chosen together, before any of them is answered. The
+        value is the mutual information between the answer to a further pair and the correct model,
+        averaged over all possible combinations of answers to the pairs already chosen.
 
         Parameters
         ----------
         state, values
-            Posterior and preferences of the models; `values` (each pair alone) is not used here.
+            Posterior and preferences of the models; `values` of single pairs, which are ignored.
         shortlist : (L,) array of int
             Indices of the pairs with the largest values.
         chosen
@@ -241,9 +241,9 @@ class MutualInformation(Policy):
         """
         n_models = len(state.weights)
         models = np.arange(n_models)
-        # An outcome is a combination of unknown answers to the chosen pairs. `outcomes` contains
-        # joint probabilities of R outcomes and M models, shape (R, M). Each chosen pair
-        # multiplies R by the number of answers, so that only the most probable ones are used.
+        # An outcome is a combination of possible answers to the chosen pairs. `outcomes` contains
+        # the joint probabilities of R outcomes and M models, shape (R, M). Each chosen pair
+        # multiplies R by the number of possible answers. Only the most probable outcomes are used.
         outcomes = state.weights[None]
         for pair in chosen:
             probabilities = state.answer_curves[models, :, state.grid_positions[pair]]

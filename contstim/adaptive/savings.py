@@ -14,13 +14,25 @@ from contstim.adaptive.pool import Pool
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.response_model import ResponseModel
+from contstim.tables import read_table
+from contstim.text.normalise import normalise_sentences
 
 #: Possible medians of the slope in the posterior of the adaptive policy.
 SLOPES = (0.45, 0.91, 1.8)
 PAIR_COLUMNS = ["sentence_1", "sentence_2"]
 
 
-def predict_savings(
+def read_pairs(path: str | None) -> pd.DataFrame | None:
+    """Read sentence pairs, and normalise the sentences as in a table of scores.
+
+    Without a path, the result is None.
+    """
+    if path is None:
+        return None
+    return read_table(path, PAIR_COLUMNS)[PAIR_COLUMNS].apply(normalise_sentences)
+
+
+def predict_saved_answers(
     scores: pd.DataFrame,
     pairs: pd.DataFrame | None = None,
     selected: pd.DataFrame | None = None,
@@ -76,7 +88,7 @@ def predict_savings(
     --------
     >>> from contstim import datasets
     >>> scores = datasets.natural_scores()[["contstim:gpt", "contstim:trigram"]].head(200)
-    >>> predict_savings(scores, n_answers=2000).round(1)
+    >>> predict_saved_answers(scores, n_answers=2000).round(1)
          policy  answers    k
     0    random    840.0  1.0
     1  adaptive    406.0  2.1

@@ -222,33 +222,33 @@ def _simulate_study(
     conclusion : Conclusion
         Conclusion at the end of the study.
     """
-    scheduler = TrialScheduler(plan, pool)
+    scheduler, analyses = TrialScheduler(plan, pool), plan.stopping.analyses
+    # Random effects of the sentence pairs, which no model predicts, for the whole study.
     item_effects = response_model.item_sd * rng.normal(size=len(preferences))
     log: list[tuple[float, ...]] = []
-    conclusions: list[Conclusion] = []
+    conclusion: Conclusion | None = None
     for participant, block, ratings in simulate_answers(
         scheduler, preferences, item_effects, response_model, rng
     ):
         # Log ratings by side: negative for the left-hand sentence, positive for the right-hand one.
         side_signs = np.where(block.swapped_sides, -1.0, 1.0)
-        screen_ratings = side_signs * ratings
-        for pair, side_sign, rating in zip(block.pairs, side_signs, screen_ratings, strict=True):
-            log.append((participant, pair, side_sign, rating))
-        # Apply the stopping rule after each participant, or at the prespecified analyses.
+        for pair, sign, rating in zip(block.pairs, side_signs, ratings, strict=True):
+            log.append((participant, pair, sign, sign * rating))
+        # Apply the stopping rule when a participant has finished: after each participant or, if
+        # interim analyses are prespecified, after these numbers of participants.
         has_finished = not scheduler.n_remaining(str(participant))
-        analyses = plan.stopping.analyses
         if has_finished and (not analyses or participant + 1 in analyses):
-            trials = collect_trials(log, pool)
-            conclusions = draw_conclusions(trials, plan, after_each=False) or conclusions
-            if conclusions and conclusions[-1].stops:
+            conclusions = draw_conclusions(collect_trials(log, pool), plan, last_only=True)
+            conclusion = conclusions[-1] if conclusions else conclusion
+            if conclusion is not None and conclusion.stops:
                 break
-    if not conclusions:
+    if conclusion is None:
         raise InputError(
             f"the pool has {format_count(len(pool.pairs), 'pair')}, too few for the {plan.trials} "
             f"trials and {plan.anchors} anchors of a participant; give more pairs or plan fewer "
             "trials"
         )
-    return analyse_trials(collect_trials(log, pool), plan, after_each=False), conclusions[-1]
+    return analyse_trials(collect_trials(log, pool), plan, last_only=True), conclusion
 
 
 def collect_trials(log: Sequence[tuple[float, ...]], pool: Pool) -> ChosenTrials:

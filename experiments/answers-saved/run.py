@@ -34,7 +34,7 @@ from scipy.special import logsumexp
 from scores import read_scores, score_missing, train_ngrams
 
 from contstim.adaptive import Link, PolicyOptions, Pool
-from contstim.adaptive.savings import name_best, predict_savings
+from contstim.adaptive.savings import name_best, predict_saved_answers
 from contstim.arrays import BoolArray, FloatArray, IntArray
 
 CONDITIONS = ("real", "shuffled", "winner left out")
@@ -268,7 +268,7 @@ def predict(name: str, condition: str, args: argparse.Namespace) -> None:
     choices, scores, _, _ = load(name, condition, args.data, args.out)
     chosen = choose_set(scores, choices.pairs, N_SET)
     n_answers = len(choices.second) // 2
-    table = predict_savings(scores, choices.pairs, chosen, PREDICTED_AT, n_answers=n_answers)
+    table = predict_saved_answers(scores, choices.pairs, chosen, PREDICTED_AT, n_answers=n_answers)
     table.assign(seconds=time.process_time() - start).to_csv(file, index=False)
 
 

@@ -28,7 +28,7 @@ def test_best_model_is_concluded_from_confidence_sequences():
     lower, upper = asymptotic_confidence_sequence(means[:, 0] - means[:, 1], 2 * 0.05 / 3)
     row = found[first].pairs.iloc[0]
     assert (row["low"], row["high"]) == (lower[first], upper[first])
-    last = apply_stopping_rule(person, scores, ["a", "b", "c"], Stopping(), after_each=False)
+    last = apply_stopping_rule(person, scores, ["a", "b", "c"], Stopping(), last_only=True)
     assert [one.kind for one in last] == kinds[-1:]
 
 

@@ -11,7 +11,7 @@ from contstim.adaptive.savings import (
     answers_needed,
     mutual_information,
     name_best,
-    predict_savings,
+    predict_saved_answers,
 )
 from contstim.errors import InputError
 from contstim.response_model import ResponseModel
@@ -48,7 +48,7 @@ def answers_by_binomial(share: float, target: float) -> int:
 
 def test_predicted_answers_agree_with_the_binomial_distribution() -> None:
     scores, pairs = two_models(N_PAIRS // 4)
-    table = predict_savings(
+    table = predict_saved_answers(
         scores, pairs, pairs[: N_PAIRS // 4], n_answers=500, n_studies=1000
     ).set_index("policy")
     expected = [answers_by_binomial(share, 0.9) for share in (0.25, 1.0)]
@@ -62,7 +62,7 @@ def test_sentence_order_within_pairs_does_not_matter() -> None:
     scores, pairs = two_models(N_PAIRS // 4)
     exchanged = pairs.rename(columns={"sentence_1": "sentence_2", "sentence_2": "sentence_1"})
     tables = [
-        predict_savings(scores, pairs, chosen[:40], n_answers=60, n_studies=20)
+        predict_saved_answers(scores, pairs, chosen[:40], n_answers=60, n_studies=20)
         for chosen in (pairs, exchanged)
     ]
     pd.testing.assert_frame_equal(*tables)
@@ -71,16 +71,18 @@ def test_sentence_order_within_pairs_does_not_matter() -> None:
 def test_repeated_pairs_of_a_set_count_once() -> None:
     scores, pairs = two_models(100)
     chosen = pairs.head(50)
-    once = predict_savings(scores, pairs, chosen, n_answers=200, n_studies=20)
-    repeated = predict_savings(scores, pairs, pd.concat([chosen] * 20), n_answers=200, n_studies=20)
+    once = predict_saved_answers(scores, pairs, chosen, n_answers=200, n_studies=20)
+    repeated = predict_saved_answers(
+        scores, pairs, pd.concat([chosen] * 20), n_answers=200, n_studies=20
+    )
     pd.testing.assert_frame_equal(repeated, once)
     with pytest.raises(InputError, match="the set has no pairs"):
-        predict_savings(scores, pairs, pairs.head(0))
+        predict_saved_answers(scores, pairs, pairs.head(0))
 
 
 def test_without_disagreement_the_target_is_not_reached() -> None:
     scores, pairs = two_models(0)
-    table = predict_savings(scores, pairs, n_answers=60, n_studies=400)
+    table = predict_saved_answers(scores, pairs, n_answers=60, n_studies=400)
     assert table["policy"].tolist() == ["random", "adaptive"]
     assert table[["answers", "k"]].isna().to_numpy().all()
 
@@ -88,7 +90,7 @@ def test_without_disagreement_the_target_is_not_reached() -> None:
 def test_single_models_are_rejected() -> None:
     scores, pairs = two_models(0)
     with pytest.raises(InputError, match="two or more"):
-        predict_savings(scores[["one"]], pairs)
+        predict_saved_answers(scores[["one"]], pairs)
 
 
 def test_mutual_information_equals_enumeration() -> None:

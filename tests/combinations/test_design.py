@@ -17,7 +17,7 @@ from covering import Combinations, Outcome, Relation, Row, on_files, require_val
 from material import as_windows, decompose, nfc, read_out, rewrite, sentences, shuffle
 
 from contstim import evaluate, load_model
-from contstim.adaptive import predict_savings
+from contstim.adaptive import predict_saved_answers
 from contstim.design.power import power_curve, required_sample_size
 from contstim.design.simulate import Simulation
 from contstim.design.studies import GOLAN2023_PARTICIPANTS, StudySimulator
@@ -495,7 +495,7 @@ def check_savings(row: Row, outcome: Outcome) -> pd.DataFrame:
     table, columns = read_out(row, outcome), ["sentence_1", "sentence_2"]
     files = (row["--pairs"], row["--set"])
     given = [f and pd.read_csv(f, encoding="utf-8-sig")[columns].map(nfc) for f in files]
-    expected = predict_savings(
+    expected = predict_saved_answers(
         read_scores(row["SCORES"]),
         *given,
         target=float(row["--probability"] or 0.9),

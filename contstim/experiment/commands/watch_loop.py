@@ -70,7 +70,7 @@ def watch_study(
             plan = plan_from_file or study_plan
             if plan is None:
                 plan = replace(AdaptivePlan(), trials=max_chosen_trials(choices))
-            result = interim_analysis(choices, log_probs, plan, after_each=not blinded)
+            result = interim_analysis(choices, log_probs, plan, last_only=blinded)
             may_stop = result.stops
             if blinded:
                 message = "stop" if may_stop else "continue"
