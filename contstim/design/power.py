@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from contstim.arrays import BoolArray, FloatArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.design.simulate import SimulatedData, require_size
 from contstim.design.studies import StudySimulator
 from contstim.errors import InputError, require_integer
@@ -196,26 +196,8 @@ def required_sample_size(
             Number for each comparison; None if its power does not reach the target.
         """
         numbers = np.array(sorted(curves))
-        results: list[int | None] = []
-        # `values` is the power of one comparison at each simulated number.
-        for values in np.array([power(n, n_stderr) for n in numbers]).T:
-            # Find the first simulated number from which power does not drop below the target again.
-            index = int(np.flatnonzero(values < target).max(initial=-1)) + 1
-            if index == 0:
-                results.append(int(numbers[0]))
-            elif index == len(numbers):
-                results.append(None)
-            else:
-                # Interpolate the normal quantile of power linearly in the logarithm of numbers.
-                quantile_before, quantile_after = ndtri(
-                    np.clip(values[index - 1 : index + 1], 1e-4, 1 - 1e-4)
-                )
-                step = max(quantile_after - quantile_before, 1e-9)
-                fraction = np.clip((ndtri(target) - quantile_before) / step, 0, 1)
-                log_step = np.log(numbers[index] / numbers[index - 1])
-                number = numbers[index - 1] * np.exp(fraction * log_step)
-                results.append(int(np.ceil(number - 1e-9)))
-        return results
+        power_by_number = np.array([power(n, n_stderr) for n in numbers])
+        return [_find_crossing(numbers, values, target) for values in power_by_number.T]
 
     n_groups = len(simulator.groups)
     n = math.ceil(quasi_f.MIN_PARTICIPANTS / n_groups)
@@ -234,6 +216,39 @@ def required_sample_size(
     for name, n_stderr in (("n_participants", 0.0), ("low", 2.0), ("high", -2.0)):
         needed[name] = pd.array(find_crossings(n_stderr), dtype="Int64")
     return needed, pd.concat([curves[n] for n in sorted(curves)], ignore_index=True)
+
+
+def _find_crossing(numbers: IntArray, power: FloatArray, target: float) -> int | None:
+    """Find the number of participants at which the power of a comparison reaches a target.
+
+    Parameters
+    ----------
+    numbers
+        Numbers of participants, ascending.
+    power
+        Power of the comparison with each of these numbers.
+    target
+        Power that should be reached.
+
+    Returns
+    -------
+    int or None
+        Number of participants, interpolated between two elements of `numbers`. The smallest of
+        `numbers` if its power is sufficient; None if the power of the largest is not.
+    """
+    # Find the first number from which power does not drop below the target again.
+    index = int(np.flatnonzero(power < target).max(initial=-1)) + 1
+    if index == 0:
+        return int(numbers[0])
+    if index == len(numbers):
+        return None
+    # Interpolate the normal quantile of power linearly in the logarithm of numbers.
+    quantile_before, quantile_after = ndtri(np.clip(power[index - 1 : index + 1], 1e-4, 1 - 1e-4))
+    step = max(quantile_after - quantile_before, 1e-9)
+    fraction = np.clip((ndtri(target) - quantile_before) / step, 0, 1)
+    log_step = np.log(numbers[index] / numbers[index - 1])
+    number = numbers[index - 1] * np.exp(fraction * log_step)
+    return int(np.ceil(number - 1e-9))
 
 
 def _find_recovery(data: SimulatedData, followed_model: int | None) -> FloatArray:

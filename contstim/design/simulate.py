@@ -340,9 +340,9 @@ def draw_ratings(
 class SimulatedData:
     """Results of n simulated studies of the same size, from which their power is computed.
 
-    The value of a model, for example its accuracy, is a mean of one number per rating. This number
-    is called the influence of the rating. For accuracy it is 1 if the model predicts the rating and
-    0 otherwise; for other measures it is a jackknife pseudo-value.
+    The value of a model, for example its accuracy, is a mean of one number per rating, the
+    *influence* of the rating. For accuracy, it is 1 if the model predicts the rating and 0
+    otherwise. For other measures, it is a jackknife pseudo-value.
 
     Attributes
     ----------

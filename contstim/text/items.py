@@ -10,6 +10,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from itertools import combinations
 
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
 from contstim.text.languages import language_from_script
 
 # Maximum number of words in which two sentences of one frame differ. Longer sentences may differ
@@ -23,8 +28,7 @@ def group_into_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
 
     Two pairs are related if they have a key in common, for example a sentence. Consider the graph
     with the pairs as vertices and an edge between any two related pairs. The items are its
-    connected components. They are found by the union-find algorithm with path halving (Tarjan and
-    van Leeuwen 1984).
+    connected components.
 
     Parameters
     ----------
@@ -42,29 +46,22 @@ def group_into_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     >>> group_into_items([("a", "b"), ("c", "d"), ("b", "e"), ("f", "e")])
     [1, 2, 1, 1]
     """
-    parents: list[int] = []
-    # Forest in which each tree is a component: `parents` maps each pair to its parent, and roots to
-    # themselves. The root is the first pair of its component.
-    pair_by_key: dict[Hashable, int] = {}
-
-    def find_root(pair: int) -> int:
-        """Return the root of the tree that contains `pair`."""
-        while parents[pair] != pair:
-            parents[pair] = parents[parents[pair]]  # path halving, which shortens later searches
-            pair = parents[pair]
-        return pair
-
-    for pair, pair_keys in enumerate(keys):
-        parents.append(pair)
-        for key in pair_keys:
-            # Merge the component of this pair with the component of the first pair with this key.
-            first_pair = pair_by_key.setdefault(key, pair)
-            earlier_root, later_root = sorted((find_root(first_pair), find_root(pair)))
-            parents[later_root] = earlier_root
-    # Number the trees from 1 in the order of their first pair.
-    roots = [find_root(pair) for pair in range(len(parents))]
-    numbers = {root: number for number, root in enumerate(dict.fromkeys(roots), start=1)}
-    return [numbers[root] for root in roots]
+    # Graph with the pairs and the keys as vertices, and an edge between each pair and its keys. Two
+    # pairs with a key in common are connected through this key.
+    keys_by_pair = [list(pair_keys) for pair_keys in keys]
+    n_pairs = len(keys_by_pair)
+    vertex_by_key: dict[Hashable, int] = {}
+    edges = [
+        (pair, vertex_by_key.setdefault(key, n_pairs + len(vertex_by_key)))
+        for pair, pair_keys in enumerate(keys_by_pair)
+        for key in pair_keys
+    ]
+    rows, columns = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    n_vertices = n_pairs + len(vertex_by_key)
+    graph = csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_vertices, n_vertices))
+    _, components = connected_components(graph, directed=False)
+    # `factorize` numbers the components from 0 in the order of their first pair.
+    return [*map(int, pd.factorize(components[:n_pairs])[0] + 1)]
 
 
 def sentence_frames(sentence: str) -> Iterator[tuple[str | None, ...]]:

@@ -245,26 +245,23 @@ class WordOptions:
             if language.capitalises_nouns or word == language.lower(word)
         }
 
-        def is_name(word: str) -> bool:
+        names, selected = set[str](), set[str]()
+        for word in dict.fromkeys((*vocabulary.first, *vocabulary.elsewhere)):
             lower = language.lower(word)
-            return word != lower and word not in language.capitals and lower not in common_words
-
-        def is_selected(word: str) -> bool:
+            if word != lower and word not in language.capitals and lower not in common_words:
+                names.add(word)
+            is_unwanted_name = self.names is False and word in names
+            is_rare = self.min_zipf is not None and zipf_frequency(word, code) < self.min_zipf
+            # If parts of speech are required, the word must be able to have one of their tags.
+            lacks_tag = bool(tags) and tags.isdisjoint(vocabulary.tags.get(word.lower(), ()))
             # Blocked words are excluded, and other words of the list `allow` are selected, whatever
             # the other options require.
-            if not blocked.isdisjoint(_matched_forms(word, language)):
-                return False
-            if language.fold(word) in allowed:
-                return True
-            if self.names is False and is_name(word):
-                return False
-            if self.min_zipf is not None and zipf_frequency(word, code) < self.min_zipf:
-                return False
-            # If parts of speech are required, the word must be able to have one of their tags.
-            return not tags or not tags.isdisjoint(vocabulary.tags.get(word.lower(), ()))
-
-        first = [word for word in vocabulary.first if is_selected(word)]
-        elsewhere = [word for word in vocabulary.elsewhere if is_selected(word)]
+            is_blocked = not blocked.isdisjoint(_matched_forms(word, language))
+            is_suitable = not (is_unwanted_name or is_rare or lacks_tag)
+            if not is_blocked and (is_suitable or language.fold(word) in allowed):
+                selected.add(word)
+        first = [word for word in vocabulary.first if word in selected]
+        elsewhere = [word for word in vocabulary.elsewhere if word in selected]
 
         # Add the allowed words that the vocabulary does not list.
         for folded in sorted(allowed.keys() - set(map(language.fold, elsewhere))):
@@ -275,9 +272,7 @@ class WordOptions:
         if self.names:
             lower_elsewhere = set(map(language.lower, elsewhere))
             elsewhere += [
-                word
-                for word in first
-                if is_name(word) and language.lower(word) not in lower_elsewhere
+                w for w in first if w in names and language.lower(w) not in lower_elsewhere
             ]
         if self.casing == "sentence":
             first += map(language.capitalise, elsewhere)
