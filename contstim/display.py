@@ -40,9 +40,10 @@ def displayable(cls: type[_Class]) -> type[_Class]:
     return cls
 
 
-def format_repr(instance: object) -> str:
+def format_repr(instance: Any) -> str:
     """Return the fields of a dataclass instance in one line, with long values shortened."""
-    values = ", ".join(f"{name}={format_brief(value)}" for name, value in _field_values(instance))
+    names = [field.name for field in fields(instance)]
+    values = ", ".join(f"{name}={format_brief(getattr(instance, name))}" for name in names)
     line = f"{type(instance).__name__}({values})"
     return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 2]}…)"
 
@@ -95,8 +96,3 @@ def _is_array(value: object) -> TypeGuard[np.ndarray]:
     """Return whether a value is an array, without loading NumPy."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
-
-
-def _field_values(instance: Any) -> list[tuple[str, object]]:
-    """Return names and values of the fields of a dataclass instance."""
-    return [(field.name, getattr(instance, field.name)) for field in fields(instance)]

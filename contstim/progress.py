@@ -87,8 +87,9 @@ def track(
     object
         The items, in order.
     """
-    if _ACTIVE or _is_silent():
-        # Of nested loops, only the outermost one has a bar.
+    is_disabled = os.environ.get("CONTSTIM_PROGRESS", "on") == "off"
+    # Worker processes show no progress, and of nested loops only the outermost one has a bar.
+    if _ACTIVE or is_disabled or multiprocessing.parent_process() is not None:
         yield from items
         return
     # Weights are the relative durations of the items.
@@ -110,12 +111,6 @@ def track(
                 bar.update(weights[number] if number < len(weights) else 1)
     finally:
         _ACTIVE.remove(label)
-
-
-def _is_silent() -> bool:
-    """Return whether progress is not reported: in workers, or if CONTSTIM_PROGRESS is off."""
-    is_enabled = os.environ.get("CONTSTIM_PROGRESS", "on") != "off"
-    return not is_enabled or multiprocessing.parent_process() is not None
 
 
 def print_line(text: str) -> None:

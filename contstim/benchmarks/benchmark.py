@@ -71,13 +71,13 @@ class BenchmarkResult:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Benchmark(ABC):
-    """Human judgements of sentences, with a criterion that is applied to one model at a time.
+    """Human judgements of sentences, and a criterion of how well a model agrees with them.
 
-    A criterion measures how well a model agrees with the judgements; examples are accuracy and a
-    correlation. It is computed from *values* of the model, one per sentence or per paradigm. The
-    method `extract_values` returns the values; by default they are the model's scores of the
-    sentences. Subclasses define `sentences`, which a model has to score, and `estimate`, which
-    computes the criterion. `published_values` contains the values of published models.
+    Models are evaluated one at a time, in two steps. `extract_values` reduces the model's scores to
+    one number per judged unit; by default the units are sentences, and the numbers are their
+    scores. `estimate` then computes the criterion, for example an accuracy or a correlation, from
+    these numbers and the judgements. Subclasses define `estimate`, and `sentences`, which a model
+    has to score. `published_values` contains the numbers of published models.
 
     Attributes
     ----------

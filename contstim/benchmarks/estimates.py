@@ -351,3 +351,29 @@ def acceptability_delta_criterion(human: ArrayLike, model: ArrayLike, delta: flo
         raise InputError(f"delta must be positive, not {delta}")
     human, model = (np.asarray(deltas, dtype=np.float64) for deltas in (human, model))
     return np.asarray((np.sign(human) == np.sign(model)) & (np.abs(human - model) < delta))
+
+
+def result_row(analysis: str, measure: str, estimate: Estimate, n_items: int) -> dict[str, object]:
+    """Return one row of the table of benchmark results.
+
+    Parameters
+    ----------
+    analysis
+        Name of the evaluated part of the items; ``all`` for all items.
+    measure
+        Name of the criterion, such as ``mcc``.
+    estimate
+        Value of a model and the limits of its 95 % confidence interval.
+    n_items
+        Number of evaluated items.
+    """
+    value, low, high = estimate
+    # An estimate consists of a value and the limits of its 95 % confidence interval.
+    return {
+        "analysis": analysis,
+        "measure": measure,
+        "value": value,
+        "ci_low": low,
+        "ci_high": high,
+        "n_items": n_items,
+    }

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from contstim.benchmarks.benchmark import SCORED_HERE, Benchmark, BenchmarkResult
-from contstim.benchmarks.estimates import add_ceiling_shares, estimate_mean
+from contstim.benchmarks.estimates import add_ceiling_shares, estimate_mean, result_row
 from contstim.errors import InputError
 from contstim.evaluation.choices import HumanData
 from contstim.evaluation.evaluate import evaluate
@@ -134,17 +134,12 @@ class ParadigmBenchmark(Benchmark):
         for analysis in ("all", *phenomena.unique()):
             is_included = (phenomena == analysis).to_numpy() | (analysis == "all")
             model, human = accuracy[is_included], human_accuracy[is_included]
-            value, low, high = estimate_mean(model, chance)
+            estimate = estimate_mean(model, chance)
             # The noise ceiling is the human accuracy, averaged over the same paradigms.
             ceiling, ceiling_low, ceiling_high = estimate_mean(human, chance)
             _, gap_low, gap_high = estimate_mean(model - human, 0.0)
             yield {
-                "analysis": analysis,
-                "measure": "accuracy",
-                "n_items": int(is_included.sum()),
-                "value": value,
-                "ci_low": low,
-                "ci_high": high,
+                **result_row(analysis, "accuracy", estimate, int(is_included.sum())),
                 "chance": chance,
                 "ceiling_lower": ceiling,
                 "ceiling_lower_ci_low": ceiling_low,

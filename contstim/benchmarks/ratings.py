@@ -373,7 +373,7 @@ class DeltaBenchmark(Benchmark):
         judged, scored = joined.to_numpy(dtype=float).T
         # Sentences of one phenomenon may be dependent; they form a cluster.
         correlation = estimates.clustered_correlation(judged, scored, _phenomena(joined.index))
-        yield _result_row("all", "sentence_correlation", correlation, len(joined))
+        yield estimates.result_row("all", "sentence_correlation", correlation, len(joined))
 
         # Deltas: differences between the acceptable and the unacceptable sentence of each pair.
         human, model = self.human_deltas(), self.model_deltas(values)
@@ -381,49 +381,21 @@ class DeltaBenchmark(Benchmark):
         human, model = human[has_both], model[has_both]
         phenomena = _phenomena(self.pairs.loc[has_both, "gramm_id"])
         correlation = estimates.clustered_correlation(human, model, phenomena)
-        yield _result_row("all", "pair_correlation", correlation, len(model))
+        yield estimates.result_row("all", "pair_correlation", correlation, len(model))
         # Criterion of BLiMP: the acceptable sentence has the higher score.
         proportion = estimates.clustered_proportion(model > 0, phenomena)
-        yield _result_row("all", "blimp", proportion, len(model))
+        yield estimates.result_row("all", "blimp", proportion, len(model))
         # Acceptability Delta Criterion: equal signs, and a difference of less than `delta`.
         for delta in (0.5, 1.0, 5.0):
             is_satisfied = estimates.acceptability_delta_criterion(human, model, delta)
             proportion = estimates.clustered_proportion(is_satisfied, phenomena)
-            yield _result_row("all", f"adc_{delta:g}", proportion, len(model))
+            yield estimates.result_row("all", f"adc_{delta:g}", proportion, len(model))
 
 
 def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
     """Return the index of each sentence's phenomenon: its id without the last number."""
     phenomenon = pd.Index(ids).astype(str).str.replace(r"\.\d+$", "", regex=True)
     return np.asarray(pd.factorize(phenomenon)[0])
-
-
-def _result_row(
-    analysis: str, measure: str, estimate: estimates.Estimate, n_items: int
-) -> dict[str, object]:
-    """Return one row of the table of benchmark results.
-
-    Parameters
-    ----------
-    analysis
-        Name of the evaluated part of the items; ``all`` for all items.
-    measure
-        Name of the criterion, such as ``mcc``.
-    estimate
-        Value of a model and the limits of its 95 % confidence interval.
-    n_items
-        Number of evaluated items.
-    """
-    value, low, high = estimate
-    # An estimate consists of a value and the limits of its 95 % confidence interval.
-    return {
-        "analysis": analysis,
-        "measure": measure,
-        "value": value,
-        "ci_low": low,
-        "ci_high": high,
-        "n_items": n_items,
-    }
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -495,6 +467,6 @@ class LabelBenchmark(Benchmark):
                 mcc = estimates.clustered_correlation(
                     labels.astype(float), predictions.astype(float), clusters
                 )
-            yield _result_row(analysis, "mcc", mcc, len(table))
+            yield estimates.result_row(analysis, "mcc", mcc, len(table))
             auc = estimates.area_under_curve(labels, scores)
-            yield _result_row(analysis, "auc", auc, len(table))
+            yield estimates.result_row(analysis, "auc", auc, len(table))

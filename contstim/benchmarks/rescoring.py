@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import product
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -98,6 +99,25 @@ def _import_extra(package: str) -> ModuleType:
 CORPUS_METRICS = {"wer": word_error_rate, "bleu": bleu}
 
 
+class Rescoring(NamedTuple):
+    """One hypothesis per utterance, selected by a rescoring system.
+
+    Attributes
+    ----------
+    system
+        Name of the system, for example of a language model.
+    weight, length_weight
+        Weights of the model's log-probability and of the number of words in the total score.
+    rows
+        Row of the selected hypothesis of each utterance, shape (U,).
+    """
+
+    system: str
+    weight: float
+    length_weight: float
+    rows: IntArray
+
+
 class NBestLists:
     """N-best lists: the hypotheses that a first-pass system proposes for each of U utterances.
 
@@ -145,8 +165,12 @@ class NBestLists:
         return self.metric.compute(self.counts[rows].sum(axis=0))
 
     def tune_weights(
-        self, log_probs: FloatArray, weights: Sequence[float], length_weights: Sequence[float]
-    ) -> tuple[float, float, IntArray]:
+        self,
+        system: str,
+        log_probs: FloatArray,
+        weights: Sequence[float],
+        length_weights: Sequence[float],
+    ) -> Rescoring:
         """Find the weights with the best metric on the development set by grid search.
 
         Ties are resolved in favour of the smallest absolute length weight, then of the smallest
@@ -154,38 +178,39 @@ class NBestLists:
 
         Parameters
         ----------
+        system
+            Name of the system in the result.
         log_probs
-            Log-probability of each hypothesis, nats.
+            Log-probability of each hypothesis in nats.
         weights, length_weights
             Grid of the weights of the log-probability and of the number of words.
 
         Returns
         -------
-        weight, length_weight : float
-            The best weights.
-        rows : array
-            Row of the selected hypothesis of each utterance, shape (U,).
+        Rescoring
+            The best weights, and the hypotheses that are selected with them.
         """
         scores = self.table["score"].to_numpy()
         n_words = self.table["hypothesis"].map(lambda text: len(text.split())).to_numpy()
         # Grid search. Only a strictly better value replaces the best one, so that ties are resolved
         # by the order of the grid: small length weights first, then small weights.
-        best, best_value = (np.nan, np.nan, np.empty(0, dtype=np.int64)), -np.inf
+        best = Rescoring(system, np.nan, np.nan, np.empty(0, dtype=np.int64))
+        best_value = -np.inf
         length_weights = sorted({*length_weights}, key=lambda value: (abs(value), value))
         for length_weight, weight in product(length_weights, sorted(weights)):
             # Select one hypothesis per utterance; only the development set decides on the weights.
             rows = self.select(scores + weight * log_probs + length_weight * n_words)
             value = self.metric.sign * self.evaluate(rows[~self.is_test])
             if value > best_value:
-                best, best_value = (weight, length_weight, rows), value
+                best, best_value = Rescoring(system, weight, length_weight, rows), value
         return best
 
-    def iter_system_selections(
+    def iter_rescorings(
         self,
         models: Sequence[SentenceModel],
         weights: Sequence[float],
         length_weights: Sequence[float],
-    ) -> Iterator[tuple[str, float, float, IntArray]]:
+    ) -> Iterator[Rescoring]:
         """Select one hypothesis per utterance with each system, and yield the selections.
 
         The systems are the ``baseline`` (score of the first pass), the ``oracle`` (best metric),
@@ -200,21 +225,17 @@ class NBestLists:
 
         Yields
         ------
-        name : str
-            Name of the system.
-        weight, length_weight : float
-            Tuned weights; 0 for the baseline and NaN for the oracle.
-        rows : array
-            Row of the selected hypothesis of each utterance, shape (U,).
+        Rescoring
+            Name of a system, its weights (0 for the baseline and NaN for the oracle) and the
+            selected hypotheses.
         """
         # The baseline uses the scores of the first-pass system alone.
-        yield "baseline", 0.0, 0.0, self.select(self.table["score"].to_numpy())
-        # Each system yields its name, its two weights, and the selected row of each utterance. The
-        # oracle selects the hypothesis with the best metric, as an upper bound.
+        yield Rescoring("baseline", 0.0, 0.0, self.select(self.table["score"].to_numpy()))
+        # The oracle selects the hypothesis with the best metric, as an upper bound.
         quality = np.array([self.metric.compute(counts) for counts in self.counts])
-        yield "oracle", np.nan, np.nan, self.select(self.metric.sign * quality)
+        yield Rescoring("oracle", np.nan, np.nan, self.select(self.metric.sign * quality))
         # Tune the weight of the number of words without a language model.
-        yield "length", *self.tune_weights(np.zeros(len(quality)), [0.0], length_weights)
+        yield self.tune_weights("length", np.zeros(len(quality)), [0.0], length_weights)
         texts = self.table["sentence"].to_numpy()
         for model in models:
             # Score each distinct sentence once.
@@ -223,7 +244,7 @@ class NBestLists:
             if not np.isfinite(scores).all():
                 text = unique_texts[~np.isfinite(scores)][0]
                 raise InputError(f"{model.name} has no finite score for {text!r}; remove it")
-            yield model.name, *self.tune_weights(scores[inverse], weights, length_weights)
+            yield self.tune_weights(model.name, scores[inverse], weights, length_weights)
 
 
 def rescore(
@@ -286,9 +307,8 @@ def rescore(
             n_test, np.full(n_test, 1 / n_test), n_bootstrap
         )
         baseline: FloatArray | None = None  # values of the first system
-        for system, weight, length_weight, rows in lists.iter_system_selections(
-            models, weights, length_weights
-        ):
+        for rescoring in lists.iter_rescorings(models, weights, length_weights):
+            system, weight, length_weight, rows = rescoring
             # Compute the value on the test set, then the value in each bootstrap sample.
             counts = lists.counts[rows[lists.is_test]]
             sums = [counts.sum(axis=0), *(resamples @ counts)]

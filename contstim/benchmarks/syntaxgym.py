@@ -59,11 +59,8 @@ class Suite:
     @property
     def sentences(self) -> list[str]:
         """The sentences of `cases`: the words of all regions, joined by single spaces."""
-        sentences = []
-        for _, _, regions in self.cases:
-            words = [word for _, region_words in regions for word in region_words]
-            sentences.append(" ".join(words))
-        return sentences
+        word_lists = [[words for _, words in regions] for _, _, regions in self.cases]
+        return [" ".join(word for words in case for word in words) for case in word_lists]
 
     def evaluate(self, score_words: WordScorer) -> pd.DataFrame:
         """Test the predictions of the suite for each item.

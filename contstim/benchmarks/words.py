@@ -12,7 +12,7 @@ import pandas as pd
 
 from contstim.arrays import FloatArray
 from contstim.benchmarks.benchmark import Benchmark
-from contstim.benchmarks.estimates import clustered_correlation
+from contstim.benchmarks.estimates import clustered_correlation, result_row
 from contstim.benchmarks.pairs import ParadigmBenchmark
 from contstim.benchmarks.syntaxgym import Suite
 from contstim.errors import InputError
@@ -197,12 +197,5 @@ class WordBenchmark(Benchmark):
             has_both = np.isfinite(log_probs) & ~np.isnan(human)
             # Words of one sentence may be dependent: sentences are clusters, numbered from 0.
             clusters = np.unique(sentence[has_both], return_inverse=True)[1]
-            value, low, high = clustered_correlation(human[has_both], log_probs[has_both], clusters)
-            yield {
-                "analysis": "all",
-                "measure": measure,
-                "value": value,
-                "ci_low": low,
-                "ci_high": high,
-                "n_items": int(has_both.sum()),
-            }
+            correlation = clustered_correlation(human[has_both], log_probs[has_both], clusters)
+            yield result_row("all", measure, correlation, int(has_both.sum()))

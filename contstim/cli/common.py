@@ -67,7 +67,14 @@ def explain_interruption() -> Iterator[None]:
 
 
 def create_executor(name: str | None) -> Executor:
-    """Create an executor, which runs tasks; without a name, they run here one after the other."""
+    """Create the object that runs the tasks of a job: in this process, or in several processes.
+
+    Parameters
+    ----------
+    name
+        Option ``--executor``, for example ``local:4`` for four processes. None: run one task at a
+        time in this process.
+    """
     if name is None:
         from contstim.pipeline.engine import SequentialExecutor
 

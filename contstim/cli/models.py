@@ -49,7 +49,7 @@ def info(spec: Spec, /) -> None:
 
     model = contstim.load_model(spec)
     print(f"spec     {model.spec}")
-    # The event is the definition of the score; digests identify it and the weights.
+    # The score is the log-probability of this event. Digests identify the event and the weights.
     print(f"event    {model.event}")
     print(f"digest   {model.event.digest} (event), {model.fingerprint} (weights)")
     card = model_card(model)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,19 +66,21 @@ def integer_parameter(minimum: int, maximum: int = 10**9, metavar: str = "N") ->
     metavar
         Placeholder of the value in the help.
     """
+    return custom_parameter(partial(_parse_integer, minimum=minimum, maximum=maximum), metavar)
 
-    def parse(text: str) -> int:
-        # int() would also accept 1_000 and the digits of other scripts.
-        is_number = text.isascii() and text.isdigit()
-        if is_number and len(text) <= 99 and minimum <= int(text) <= maximum:
-            return int(text)
-        # Very long numbers are shortened, in the message and for the comparison.
-        quoted = repr(truncate(text, 40))
-        if is_number and int(text[-99:]) >= minimum:
-            raise InputError(f"{quoted} is too large, the maximum is {maximum}")
+
+def _parse_integer(text: str, minimum: int, maximum: int) -> int:
+    """Convert text to an integer within inclusive bounds; other text raises `InputError`."""
+    # int() would also accept 1_000 and the digits of other scripts.
+    is_number = text.isascii() and text.isdigit()
+    # int() refuses thousands of digits, so compare the number of digits before the value.
+    digits = text.lstrip("0") or "0"
+    quoted = repr(truncate(text, 40))
+    if is_number and (len(digits) > len(str(maximum)) or int(digits) > maximum):
+        raise InputError(f"{quoted} is too large, the maximum is {maximum}")
+    if not is_number or int(digits) < minimum:
         raise InputError(f"{quoted} is not a whole number from {minimum} up")
-
-    return custom_parameter(parse, metavar)
+    return int(digits)
 
 
 def float_parameter(

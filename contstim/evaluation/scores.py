@@ -320,9 +320,11 @@ def log_ratios(scores: pd.DataFrame, pairs: pd.DataFrame) -> FloatArray:
     pairs
         Table with P rows and the columns `sentence_1` and `sentence_2`.
     """
-    first = scores.loc[pairs["sentence_1"].tolist()].to_numpy(dtype=float)
-    second = scores.loc[pairs["sentence_2"].tolist()].to_numpy(dtype=float)
-    # The index contains the sentences: look up the scores of both sentences of each pair, (P, M).
+    sentences_1, sentences_2 = pairs["sentence_1"].tolist(), pairs["sentence_2"].tolist()
+    # The rows of `scores` are sentences and the columns models. Look up the scores of the first and
+    # of the second sentence of each pair, shape (P, M).
+    first = scores.loc[sentences_1].to_numpy(dtype=float)
+    second = scores.loc[sentences_2].to_numpy(dtype=float)
     with np.errstate(invalid="ignore"):
         ratios = second - first
     # -inf - (-inf) is NaN: two impossible sentences are tied.

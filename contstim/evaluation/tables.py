@@ -231,7 +231,7 @@ def _model_rows(
 
     `outcome` contains the values and noise ceilings of M models, and `results` the test and the
     confidence interval of each model. `columns` are the names of the columns that depend on the
-    inference method, see `InferenceResult.details`. The result has one row per model.
+    inference method, see `InferenceResult.statistics`. The result has one row per model.
     """
     family = _label_family(outcome, options, "ceiling tests")
     # P-values of the same family are adjusted together for the false discovery rate.
@@ -251,7 +251,7 @@ def _model_rows(
                 "effect_ceiling": result.effect,
                 **_count_choices(outcome, model),
                 **{column: getattr(result, column) for column in _RESULT_COLUMNS},
-                **{column: result.details.get(column, np.nan) for column in columns},
+                **{column: result.statistics.get(column, np.nan) for column in columns},
                 "note": _model_note(outcome, model, result),
                 "family": family,
             }
@@ -273,7 +273,7 @@ def _count_choices(outcome: AnalysisValues, model: int) -> dict[str, int]:
     return {
         "n_trials": subset.n_pairs,
         "n_choices": subset.n_rows,
-        "n_choices_ceiling": values.ceilings.matched.n_rows,
+        "n_choices_ceiling": values.ceilings.subset.n_rows,
         "n_tied_predictions": int(tied_predictions[0]),
         "n_tied_ratings": subset.count_tied_ratings(),
     }
@@ -296,10 +296,10 @@ def _model_note(outcome: AnalysisValues, model: int, result: InferenceResult) ->
     n_undefined = int((~is_defined[_has_trials(outcome, model)]).sum())
     if n_undefined:
         notes.append(f"not defined for {n_undefined} participants, who are left out")
-    # Noise ceilings use only the trials that enough other participants judged (`matched`).
+    # Noise ceilings use only the trials that enough other participants judged (`ceilings.subset`).
     if not result.n_units:
         notes.append("no ceiling: no trial was seen by enough other participants")
-    elif values.ceilings.matched.n_rows < values.subset.n_rows:
+    elif values.ceilings.subset.n_rows < values.subset.n_rows:
         notes.append("ceiling on the trials that enough other participants saw")
     return "; ".join([*notes, result.note] if result.note else notes)
 
@@ -320,7 +320,7 @@ def _comparison_rows(
 
     `pairs` contains the indices of the two models of each comparison, and `results` its test and
     confidence interval. `columns` are the names of the columns that depend on the inference method,
-    see `InferenceResult.details`.
+    see `InferenceResult.statistics`.
     """
     models, measure = outcome.data.models, outcome.measure
     family = _label_family(outcome, options, "comparisons")
@@ -344,7 +344,7 @@ def _comparison_rows(
                 "p": result.p,
                 "effect": result.effect,
                 **{name: getattr(result, name) for name in _RESULT_COLUMNS},
-                **{name: result.details.get(name, np.nan) for name in columns},
+                **{name: result.statistics.get(name, np.nan) for name in columns},
                 "ci_low": interval[0],
                 "ci_high": interval[1],
                 "note": note,

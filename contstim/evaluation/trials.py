@@ -209,9 +209,9 @@ class TrialData:
 
         `mask` selects some of the P pairs. The selected pairs are numbered again from 0.
         """
+        rows = mask[self.pair]  # choices on selected pairs
+        # The new index of a pair is the number of selected pairs before it.
         new_indices = np.cumsum(mask) - 1
-        # Choices on selected pairs. The new index of a pair counts the selected pairs before it.
-        rows = mask[self.pair]
         factors = {
             name: replace(factor, level_codes=factor.level_codes[rows])
             for name, factor in self.factors.items()

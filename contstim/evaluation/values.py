@@ -92,19 +92,18 @@ class AnalysisValues:
         list of tuple of int
             Sorted pairs of indices (i, j), i < j, of two models that the same trial targets.
         """
-        model_index = {name: i for i, name in enumerate(self.data.models)}
-        # Sentence pairs on which any model is evaluated. The empty list allows for no trials at
-        # all.
-        rated_pairs = [values.subset.pair for values in self.subset_values]
-        used_pairs = np.unique(np.concatenate([[], *rated_pairs])).astype(np.int64)
-        targets = self.data.pairs.loc[used_pairs, ["model_1", "model_2"]]
-        targeted = set()
-        for model_1, model_2 in targets.itertuples(index=False):
-            # Targets without scores cannot be compared. Sort the indices, so that i < j.
-            if model_1 in model_index and model_2 in model_index:
-                i, j = sorted((model_index[model_1], model_index[model_2]))
-                targeted.add((i, j))
-        return sorted(targeted)
+        index_by_name = {name: i for i, name in enumerate(self.data.models)}
+        # Row in `data.pairs` of each sentence pair on which at least one model is evaluated.
+        sentence_pairs = {int(i) for values in self.subset_values for i in values.subset.pair}
+        # The columns "model_1" and "model_2" name the two models that a sentence pair was designed
+        # to distinguish. Models without scores are not in `data.models` and cannot be compared.
+        names = self.data.pairs.loc[sorted(sentence_pairs), ["model_1", "model_2"]]
+        model_pairs = set()
+        for model_1, model_2 in names.itertuples(index=False):
+            if model_1 in index_by_name and model_2 in index_by_name:
+                i, j = sorted((index_by_name[model_1], index_by_name[model_2]))
+                model_pairs.add((i, j))
+        return sorted(model_pairs)
 
 
 def compute_values(
@@ -127,29 +126,32 @@ def compute_values(
         Value of each model for each participant according to one measure, with the noise ceilings
         of each participant.
     """
-    subsets = [subset for subset in group_by_trials(data, analysis) if subset.n_rows]
     shape = len(data.participants), len(data.models)
+    # A subset contains the choices on the trials of one group of models.
+    subsets = [subset for subset in group_by_trials(data, analysis) if subset.n_rows]
     for name in options.measures:
         measure = MEASURES[name]
-        groups = []
-        # Tables of all N participants and M models, filled in for one group of models at a time.
-        value, matched = np.full(shape, np.nan), np.full(shape, np.nan)
+        all_subset_values = []
+        # Arrays for all N participants and M models, filled in for one group of models at a time.
+        value, value_on_ceiling_trials = np.full(shape, np.nan), np.full(shape, np.nan)
         lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
         for subset in subsets:
             ceilings = compute_ceilings(subset, measure, options.min_others)
-            group_value = measure.values(subset)
-            # The values that are compared with noise ceilings are computed on the same trials.
-            has_all_trials = ceilings.matched is subset
-            group_matched = group_value if has_all_trials else measure.values(ceilings.matched)
-            groups.append(SubsetValues(subset, group_value, ceilings))
+            # Noise ceilings may exist for some trials only. Compute the values on all trials of the
+            # group, and again on the trials with noise ceilings, so that both can be compared.
+            subset_value = measure.values(subset)
+            has_all_trials = ceilings.subset is subset
+            matched_value = subset_value if has_all_trials else measure.values(ceilings.subset)
+            all_subset_values.append(SubsetValues(subset, subset_value, ceilings))
 
-            # Copy the values of these participants and models to the tables of all.
-            value[np.ix_(subset.participants, subset.models)] = group_value
-            matched_cells = np.ix_(ceilings.matched.participants, subset.models)
-            matched[matched_cells] = group_matched
-            lower[matched_cells] = ceilings.lower[:, None]
-            upper[matched_cells] = ceilings.upper[:, None]
-        yield AnalysisValues(data, analysis, measure, tuple(groups), value, lower, upper, matched)
+            # Copy the values of these participants and models to the arrays.
+            value[np.ix_(subset.participants, subset.models)] = subset_value
+            cells = np.ix_(ceilings.subset.participants, subset.models)
+            value_on_ceiling_trials[cells] = matched_value
+            lower[cells] = ceilings.lower[:, None]
+            upper[cells] = ceilings.upper[:, None]
+        results = tuple(all_subset_values), value, lower, upper, value_on_ceiling_trials
+        yield AnalysisValues(data, analysis, measure, *results)
 
 
 def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
@@ -189,7 +191,7 @@ def group_by_trials(data: TrialData, analysis: Analysis) -> Iterator[Subset]:
 
 
 def mean_defined(values: FloatArray) -> float:
-    """Return the mean of the values that are not NaN, or NaN without any."""
+    """Return the mean of the values that are not NaN, or NaN if all are NaN."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")
 
@@ -215,7 +217,7 @@ def unit_means(values: FloatArray, unit_codes: IntArray) -> FloatArray:
     means = np.empty((n_units, values.shape[1]))
     # A unit is a participant or a group of participants.
     for column in range(values.shape[1]):
-        # Mean of the defined values of each unit; 0 / 0 gives NaN for a unit without any.
+        # Mean of the defined values of each unit; 0 / 0 gives NaN for a unit without values.
         is_defined = ~np.isnan(values[:, column])
         codes = unit_codes[is_defined]
         totals = np.bincount(codes, values[is_defined, column], minlength=n_units)

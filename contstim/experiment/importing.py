@@ -12,8 +12,8 @@ from typing import Any
 
 from contstim.errors import InputError
 from contstim.experiment import raw_log, sessions
-from contstim.experiment.bundles import digest_materials, store_materials
 from contstim.experiment.messages import parse_json
+from contstim.experiment.page_data import digest_materials, store_materials
 from contstim.experiment.schema import get_data_path, write_transaction
 from contstim.experiment.study import Study
 from contstim.files import decode_json, digest
@@ -304,8 +304,8 @@ def _store_session(
         rejected += raw_log.record_answers(
             connection, session, trials, answers, last_at, is_late, study.presentation
         ).refused
-    receipt = raw_log.record_events(connection, study, session, trials, log.events, last_at)
-    rejected += receipt.refused
+    report = raw_log.record_events(connection, study, session, trials, log.events, last_at)
+    rejected += report.refused
 
     # Set the outcome, unless the server has set it.
     outcome, _ = raw_log.determine_outcome(connection, study, session, last_at)

@@ -298,8 +298,8 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     path, data = study.folder / "trials.csv", schema.get_data_path(study, data)
     presentation = study.presentation
     read_design(trials, presentation=presentation)  # checks the table
-    old, columns = read_rows(path)
-    new, new_columns = read_rows(trials)
+    old_rows, columns = read_rows(path)
+    new_rows, new_columns = read_rows(trials)
     if set(new_columns) != set(columns):
         differing = ", ".join(sorted(set(new_columns) ^ set(columns)))
         raise InputError(
@@ -309,16 +309,16 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
         schema.open_data(data, study).close()  # checks that the data belong to the study
     # Columns that define the content of a trial, to recognise participants of the old table.
     fields = (*_CONTENT_COLUMNS, *presentation.required_fields, *presentation.optional_fields)
-    rows = _select_new_rows(old, new, fields)
-    if not rows:
+    added_rows = _select_new_rows(old_rows, new_rows, fields)
+    if not added_rows:
         raise InputError(f"{study.folder} already has all assignments of {trials}; nothing to do")
     # Write the extended table, check it, and replace the old table only if it is valid.
     with replace_atomically(path) as temporary:
-        write_trials(temporary, [*old, *rows], columns)
+        write_trials(temporary, [*old_rows, *added_rows], columns)
         check_positions(study, read_design(temporary, study.attention, presentation))
     if data.exists():
         schema.open_data(data, read_study(study.folder)).close()  # adds the new assignments
-    return sorted({int(row["participant"]) for row in rows})
+    return sorted({int(row["participant"]) for row in added_rows})
 
 
 def _select_new_rows(
@@ -394,7 +394,8 @@ def _select_new_rows(
 
 
 def _choose_item_names(
-    item_by_content: Mapping[tuple[str, ...], str], new: Sequence[tuple[str, tuple[str, ...]]]
+    item_by_content: Mapping[tuple[str, ...], str],
+    new_trials: Sequence[tuple[str, tuple[str, ...]]],
 ) -> dict[str, str]:
     """Decide which name each item of a new table gets in the study.
 
@@ -409,7 +410,7 @@ def _choose_item_names(
     ----------
     item_by_content
         Item names of the study, by content of the trial.
-    new
+    new_trials
         Item name and content of each trial of the new table.
 
     Returns
@@ -419,13 +420,13 @@ def _choose_item_names(
     """
     renamed = {}
     # An item that shares a trial with an item of the study gets the name of that item.
-    for name, content in new:
+    for name, content in new_trials:
         if name and item_by_content.get(content):
             renamed[name] = item_by_content[content]
 
     # Any other item with a name that is already in use gets the next free number as its name.
     old_names = set(item_by_content.values()) - {""}
-    new_names = dict.fromkeys(name for name, _ in new)
+    new_names = dict.fromkeys(name for name, _ in new_trials)
     numeric_names = [int(name) for name in {*old_names, *new_names} if name.isdecimal()]
     next_number = count(1 + max(numeric_names, default=0))
     for name in new_names:

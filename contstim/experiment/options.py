@@ -171,17 +171,18 @@ class TrialOptions:
     Attributes
     ----------
     presentation
-        ``choice`` between two sentences, ``rating`` of one sentence, ``reading`` (self-paced, with
-        an optional question), or a presentation of an installed package (see `PRESENTATIONS`); or
-        a JavaScript module in the study's folder, for example ``mine.js``.
+        How the page shows a trial and collects the response: ``choice`` between two sentences,
+        ``rating`` of one sentence, ``reading`` (self-paced, with an optional question), or a name
+        that an installed package adds to `PRESENTATIONS`. The file name of a JavaScript module in
+        the study's folder, for example ``mine.js``, selects a custom display.
     levels
         Number of confidence levels per sentence of a choice: 3 for six buttons, 1 for a forced
         choice.
     points
         Number of points of a rating scale.
     columns
-        Columns of the table of trials with the content that a JavaScript module in the study's
-        folder shows. If empty, the module shows the two sentences of a pair.
+        Columns of the study's table of trials that the page sends to a custom display, for example
+        the name of an image file. If empty, it receives the two sentences of a pair.
     progress
         Position of the progress bar on the page: ``top`` or ``foot``.
     """

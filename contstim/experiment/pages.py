@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from contstim.errors import InputError
-from contstim.experiment import bundles
+from contstim.experiment import page_data
 from contstim.experiment.scaffold import check_empty_folder, write_folder
 from contstim.experiment.study import Study
 from contstim.experiment.vendor import PAGE_FOLDER, list_page_files, page_version
@@ -26,7 +26,7 @@ _TEXTS_BEFORE_SCRIPTS = ("loading", "no_script", "not_loaded", "reload_button")
 # Outcomes of sessions without a server.
 _OUTCOMES = ("complete", "declined", "screened_out", "failed_checks", "time_limit", "unsent")
 
-# Keys of a bundle that are stored per assignment; the others are in `study.json`.
+# Keys of the session data that are stored per assignment; the others are in `study.json`.
 _ASSIGNMENT_KEYS = (
     "assignment", "group", "digest", "settings", "questions", "responded", "practice", "trials"
 )  # fmt: skip
@@ -124,20 +124,20 @@ def make_study_files(study: Study, index: str, collect: Mapping[str, Any]) -> di
     }
     order = sorted(groups, key=lambda assignment: (rank_in_group[assignment], groups[assignment]))
 
-    info = bundles.make_study_info(study)
+    info = page_data.make_study_info(study)
     info["assignments"] = [
         {"assignment": assignment, "group": groups[assignment]} for assignment in order
     ]
-    info["links"] = {outcome: bundles.make_outcome_link(study, outcome) for outcome in _OUTCOMES}
+    info["links"] = {outcome: page_data.make_outcome_link(study, outcome) for outcome in _OUTCOMES}
     info["collect"] = dict(collect)
     files = {"index.html": index.encode(), "study.json": _to_json(info)}
     files |= {path: source.read_bytes() for path, source in list_page_files().items()}
     if study.module is not None:
-        files[f"static/{page_version()}/{bundles.get_module_path(study)}"] = study.module.encode()
+        files[f"static/{page_version()}/{page_data.get_module_path(study)}"] = study.module.encode()
     for assignment in study.design.trials:
-        bundle = bundles.make_bundle(study, assignment)
-        bundle["settings"]["checks"] = bundles.hash_wrong_answers(study, assignment)
-        content = {key: bundle[key] for key in _ASSIGNMENT_KEYS}
+        data = page_data.make_session_data(study, assignment)
+        data["settings"]["checks"] = page_data.hash_wrong_answers(study, assignment)
+        content = {key: data[key] for key in _ASSIGNMENT_KEYS}
         files[f"bundles/{assignment}.json"] = _to_json(content)
     return files
 

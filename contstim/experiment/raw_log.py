@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from contstim.errors import InputError
-from contstim.experiment.messages import PageEvent, find_id, read_answer, read_event, read_responses
+from contstim.experiment.messages import (
+    Answer,
+    PageEvent,
+    find_id,
+    read_answer,
+    read_event,
+    read_responses,
+)
 from contstim.experiment.presentations import Presentation
 from contstim.experiment.schema import MAX_RESPONSES, insert_row
 from contstim.experiment.sessions import find_session
@@ -32,7 +39,7 @@ _CHARACTERS_PER_ROW = 200
 
 
 @dataclass
-class Receipt:
+class LogReport:
     """Report to the web page on the answers or events that it sent: stored, repeated, or refused.
 
     The page sends each answer again until it is acknowledged or refused.
@@ -57,7 +64,7 @@ class Receipt:
     is_over: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """Return the receipt as a JSON object for the web page."""
+        """Return the report as a JSON object for the web page."""
         return {
             "acknowledged": self.acknowledged,
             "conflicts": self.conflicts,
@@ -74,7 +81,7 @@ def record_answers(
     now: float,
     is_late: bool,
     presentation: Presentation,
-) -> Receipt:
+) -> LogReport:
     """Store the answers of a session.
 
     A repeated answer is acknowledged again. A second, different answer to a trial is stored as a
@@ -99,41 +106,57 @@ def record_answers(
 
     Returns
     -------
-    Receipt
+    LogReport
         Ids of the answers that were stored, and errors for the others.
     """
-    receipt = Receipt()
-
-    def store_answer(value: Any) -> None:
-        answer = read_answer(value)
-        if answer.trial not in trials:
-            raise InputError("trial is none of this session's trials")
-        trial = trials[answer.trial]
-        presentation.check_answer(trial.shown, answer.choice, answer.detail)
-        # Look for an earlier copy of this answer, since the page repeats unacknowledged answers.
-        query = "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?"
-        stored = connection.execute(query, (session, answer.id)).fetchone()
-        if stored is not None:
-            if (stored["trial"], stored["choice"]) != (trial.id, answer.choice):
-                raise InputError("id is already used by another answer")
-            is_conflict = bool(stored["conflict"])
-        else:
-            # A conflict is a second answer to a trial. It is stored too, but the first one counts.
-            query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
-            is_conflict = connection.execute(query, (session, trial.id)).fetchone() is not None
-            if is_conflict:
-                _check_stored_size(connection, "answers", session, trials)
-            columns = asdict(answer)
-            row = {"session": session, "answer": columns.pop("id"), **columns}
-            row |= {"trial": trial.id, "kind": trial.kind, "received_at": now}
-            row |= {"late": int(is_late), "conflict": int(is_conflict)}
-            insert_row(connection, "answers", row)
-        receipt.acknowledged.append(answer.id)
+    report = LogReport()
+    for value in answers:
+        try:
+            answer = read_answer(value)
+            row = {"session": session, "received_at": now, "late": int(is_late)}
+            is_conflict = _store_answer(connection, row, trials, answer, presentation)
+        except InputError as error:
+            # Refuse this answer, and continue with the other answers.
+            report.refused.append((find_id(value), str(error)))
+            continue
+        report.acknowledged.append(answer.id)
         if is_conflict:
-            receipt.conflicts.append(answer.id)
+            report.conflicts.append(answer.id)
+    return report
 
-    _store_each(answers, store_answer, receipt)
-    return receipt
+
+def _store_answer(
+    connection: sqlite3.Connection,
+    row: dict[str, Any],
+    trials: Mapping[str, Trial],
+    answer: Answer,
+    presentation: Presentation,
+) -> bool:
+    """Store an answer, and return whether it conflicts with an earlier answer to the trial.
+
+    `row` contains the columns of the session and of the time of arrival. If the answer has been
+    stored before, nothing is changed. Raises `InputError` if the answer is invalid.
+    """
+    if answer.trial not in trials:
+        raise InputError("trial is none of this session's trials")
+    trial, session = trials[answer.trial], row["session"]
+    presentation.check_answer(trial.shown, answer.choice, answer.detail)
+    # Look for an earlier copy of this answer, since the page repeats unacknowledged answers.
+    query = "SELECT trial, choice, conflict FROM answers WHERE session = ? AND answer = ?"
+    stored = connection.execute(query, (session, answer.id)).fetchone()
+    if stored is not None:
+        if (stored["trial"], stored["choice"]) != (trial.id, answer.choice):
+            raise InputError("id is already used by another answer")
+        return bool(stored["conflict"])
+    # A conflict is a second answer to a trial. It is stored too, but the first one counts.
+    query = "SELECT 1 FROM answers WHERE session = ? AND trial = ? AND conflict = 0"
+    is_conflict = connection.execute(query, (session, trial.id)).fetchone() is not None
+    if is_conflict:
+        _check_stored_size(connection, "answers", session, trials)
+    columns = asdict(answer)
+    columns |= {"answer": columns.pop("id"), "trial": trial.id, "kind": trial.kind}
+    insert_row(connection, "answers", {**row, **columns, "conflict": int(is_conflict)})
+    return is_conflict
 
 
 def record_events(
@@ -143,7 +166,7 @@ def record_events(
     trials: Mapping[str, Trial],
     events: Sequence[Any],
     now: float,
-) -> Receipt:
+) -> LogReport:
     """Store the events of a session, and its responses to the study's questions.
 
     A repeated event is acknowledged again.
@@ -165,26 +188,27 @@ def record_events(
 
     Returns
     -------
-    Receipt
+    LogReport
         Ids of the events that were stored, and errors for the others.
     """
-    receipt = Receipt()
-
-    def store_event(value: Any) -> None:
-        event = read_event(value)
-        if event.kind == "responses":
-            # Responses to the questions on one screen; they are stored in a separate table.
-            _record_responses(connection, study, session, event, now)
-        else:
-            _check_stored_size(connection, "events", session, trials)
-            # A repeated event has the same id and is ignored.
-            columns = asdict(event)
-            row = {"session": session, "event": columns.pop("id"), **columns, "received_at": now}
-            insert_row(connection, "events", row, "OR IGNORE")
-        receipt.acknowledged.append(event.id)
-
-    _store_each(events, store_event, receipt)
-    return receipt
+    report = LogReport()
+    for value in events:
+        try:
+            event = read_event(value)
+            if event.kind == "responses":
+                # Responses to the questions on one screen; they are stored in a separate table.
+                _record_responses(connection, study, session, event, now)
+            else:
+                _check_stored_size(connection, "events", session, trials)
+                # A repeated event has the same id and is ignored.
+                columns = asdict(event)
+                row = {"session": session, "event": columns.pop("id"), **columns}
+                insert_row(connection, "events", {**row, "received_at": now}, "OR IGNORE")
+            report.acknowledged.append(event.id)
+        except InputError as error:
+            # Refuse this event, and continue with the other events.
+            report.refused.append((find_id(value), str(error)))
+    return report
 
 
 def _record_responses(
@@ -213,7 +237,7 @@ def _record_responses(
     InputError
         If a response is invalid, or the session has answered a question too often.
     """
-    detail = read_responses(study, event.detail)
+    screen = read_responses(study, event.detail)
     # Questions that the session has answered as often as is permitted.
     rows = connection.execute(
         "SELECT question FROM responses WHERE session = ? AND event <> ?"
@@ -221,39 +245,19 @@ def _record_responses(
         (session, event.id, MAX_RESPONSES),
     )
     for row in rows:
-        if row["question"] in detail.responses:
+        if row["question"] in screen.responses:
             raise InputError(f"this session has answered {row['question']} too often")
-    for question, response in detail.responses.items():
+    for question, response in screen.responses.items():
         row = {
             "session": session,
             "event": event.id,
             "question": question,
             "response": json.dumps(response, ensure_ascii=False),
-            "rt_ms": detail.rt_ms,
+            "rt_ms": screen.rt_ms,
             "at": event.at,
             "received_at": now,
         }
         insert_row(connection, "responses", row, "OR IGNORE")
-
-
-def _store_each(values: Sequence[Any], store: Callable[[Any], None], receipt: Receipt) -> None:
-    """Store answers or events one by one; an invalid one is reported to the page as refused.
-
-    Parameters
-    ----------
-    values
-        Answers or events as JSON values, as received from the web page.
-    store
-        Function that stores one of them, and raises `InputError` if it is invalid.
-    receipt
-        Response that will be sent to the web page. The ids and error messages of invalid answers
-        or events are appended to its list `refused`.
-    """
-    for value in values:
-        try:
-            store(value)
-        except InputError as error:
-            receipt.refused.append((find_id(value), str(error)))
 
 
 def _check_stored_size(

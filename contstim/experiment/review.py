@@ -209,9 +209,8 @@ def compute_approval_shares(
     """
     rows = []
     for reviewer in sorted({decision.reviewer for decision in decisions}):
-        is_approved = {
-            d.sentence: d.decision == "approve" for d in decisions if d.reviewer == reviewer
-        }
+        own_decisions = [d for d in decisions if d.reviewer == reviewer]
+        is_approved = {d.sentence: d.decision == "approve" for d in own_decisions}
         for source, entries in sources.items():
             # An entry is a tuple with the sentences of one row of the source. Count approved
             # sentences and, if rows have several sentences, rows with only approved sentences.

@@ -25,9 +25,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from contstim.errors import InputError, MissingExtraError
-from contstim.experiment.bundles import get_module_path, make_study_info
 from contstim.experiment.dashboard import render_dashboard
 from contstim.experiment.messages import RequestError, read_session_request
+from contstim.experiment.page_data import get_module_path, make_study_info
 from contstim.experiment.pages import render_index
 from contstim.experiment.requests import (
     RateLimiter,
@@ -220,8 +220,8 @@ class _Api:
                 "share an address, raise allocation.sessions_per_client and restart the server"
             )
             raise RequestError(429, "too many sessions were opened from this address; try later")
-        token, bundle, is_new = await asyncio.wrap_future(self._store.open(session_request))
-        return JSONResponse({"token": token, "bundle": bundle}, 201 if is_new else 200)
+        token, data, is_new = await asyncio.wrap_future(self._store.open(session_request))
+        return JSONResponse({"token": token, "bundle": data}, 201 if is_new else 200)
 
     async def count_declined(self, request: Request) -> Response:
         await read_body(request)
@@ -230,8 +230,8 @@ class _Api:
         return Response(status_code=204)
 
     async def resume_session(self, request: Request) -> Response:
-        bundle = await asyncio.wrap_future(self._store.resume(read_bearer_token(request)))
-        return JSONResponse(bundle)
+        data = await asyncio.wrap_future(self._store.resume(read_bearer_token(request)))
+        return JSONResponse(data)
 
     async def get_next_trials(self, request: Request) -> Response:
         token = read_bearer_token(request)
@@ -242,13 +242,13 @@ class _Api:
 
     async def add_answers(self, request: Request) -> Response:
         token, answers = await self._read_rows(request, "answers")
-        receipt = await asyncio.wrap_future(self._store.add_answers(token, answers))
-        return JSONResponse(receipt.to_json())
+        report = await asyncio.wrap_future(self._store.add_answers(token, answers))
+        return JSONResponse(report.to_json())
 
     async def add_events(self, request: Request) -> Response:
         token, events = await self._read_rows(request, "events")
-        receipt = await asyncio.wrap_future(self._store.add_events(token, events))
-        return JSONResponse(receipt.to_json())
+        report = await asyncio.wrap_future(self._store.add_events(token, events))
+        return JSONResponse(report.to_json())
 
     async def _read_rows(self, request: Request, name: str) -> tuple[str, list[Any]]:
         """Return the session token of a request and the list `name` in its body."""

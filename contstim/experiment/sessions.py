@@ -71,8 +71,8 @@ def add_session(
 def update_imported_session(
     connection: sqlite3.Connection,
     study: Study,
-    row: Mapping[str, Any],
-    start: Mapping[str, Any],
+    stored: Mapping[str, Any],
+    imported: Mapping[str, Any],
     recruiter_id: str | None,
     parameters: Mapping[str, str],
 ) -> None:
@@ -88,9 +88,9 @@ def update_imported_session(
         Connection to the database, within a transaction.
     study
         Study to which the session belongs.
-    row
+    stored
         Stored session, a row of the table ``sessions``.
-    start
+    imported
         Values of ``started_at``, ``consent_version``, ``consent_sha256`` and ``materials`` in the
         other file.
     recruiter_id
@@ -98,28 +98,28 @@ def update_imported_session(
     parameters
         URL query parameters in the other file.
     """
-    merged = {name: row[name] or value for name, value in start.items()}
+    merged = {name: stored[name] or value for name, value in imported.items()}
     # Stored values take precedence, except that the earlier start time is used.
-    start_times = [time for time in (row["started_at"], start["started_at"]) if time]
+    start_times = [time for time in (stored["started_at"], imported["started_at"]) if time]
     merged["started_at"] = min(start_times, default=0.0)
     _store_consent(connection, study, merged)
     connection.execute(
         "UPDATE sessions SET started_at = :started_at, consent_version = :consent_version,"
         " consent_sha256 = :consent_sha256, materials = :materials WHERE session = :session",
-        {**merged, "session": row["session"]},
+        {**merged, "session": stored["session"]},
     )
 
     # Merge the URL query parameters, and add the participant id if none is stored.
     query = "SELECT * FROM participants WHERE participant = ?"
-    participant = connection.execute(query, (row["participant"],)).fetchone()
+    participant = connection.execute(query, (stored["participant"],)).fetchone()
     merged_parameters = json.dumps({**parameters, **json.loads(participant["parameters"])})
     query = "UPDATE participants SET parameters = ? WHERE participant = ?"
-    connection.execute(query, (merged_parameters, row["participant"]))
+    connection.execute(query, (merged_parameters, stored["participant"]))
     has_stored_id = participant["recruiter_id"] is not None or participant["claimed"] is not None
     if recruiter_id is not None and not has_stored_id:
         column = _select_id_column(connection, recruiter_id)
         query = f"UPDATE participants SET {column} = ? WHERE participant = ?"  # noqa: S608 - constant column
-        connection.execute(query, (recruiter_id, row["participant"]))
+        connection.execute(query, (recruiter_id, stored["participant"]))
 
 
 def _store_consent(connection: sqlite3.Connection, study: Study, row: Mapping[str, Any]) -> None:

@@ -18,10 +18,10 @@ from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from contstim.errors import ContstimError
-from contstim.experiment import bundles, raw_log, sessions
+from contstim.experiment import page_data, raw_log, sessions
 from contstim.experiment.dashboard import AnswerCache, read_summary
 from contstim.experiment.messages import RequestError, SessionRequest
-from contstim.experiment.raw_log import Receipt
+from contstim.experiment.raw_log import LogReport
 from contstim.experiment.schema import get_data_path, insert_row, open_data
 from contstim.experiment.sessions import CLOSED_BY_RULE
 from contstim.experiment.study import Study
@@ -160,8 +160,8 @@ class Store:
         -------
         token : str
             New token of the session.
-        bundle : dict
-            All data that the page needs for the session, see `make_bundle`.
+        data : dict
+            All data that the page needs for the session, see `make_session_data`.
         is_new : bool
             Whether the session is new.
 
@@ -203,16 +203,16 @@ class Store:
             )
         row = sessions.record_heartbeat(connection, session, now)
         token = _add_token(connection, session, now, is_first_browser)
-        return token, self._make_bundle(connection, row, now), is_new
+        return token, self._make_session_data(connection, row, now), is_new
 
     @_run_in_writer_thread
     def resume(self, connection: Connection, token: str) -> dict[str, Any]:
-        """Return the data with which the web page continues a session, see `make_bundle`."""
+        """Return the data with which the web page continues a session, see `make_session_data`."""
         now = self._clock()
-        return self._make_bundle(connection, self._authenticate(connection, token, now), now)
+        return self._make_session_data(connection, self._authenticate(connection, token, now), now)
 
     @_run_in_writer_thread
-    def add_answers(self, connection: Connection, token: str, answers: Sequence[Any]) -> Receipt:
+    def add_answers(self, connection: Connection, token: str, answers: Sequence[Any]) -> LogReport:
         """Store answers of a session, and update the posterior of an adaptive study.
 
         Parameters
@@ -224,7 +224,7 @@ class Store:
 
         Returns
         -------
-        Receipt
+        LogReport
             Ids of the answers that were stored, and errors for the others.
         """
         now, study = self._clock(), self.study
@@ -233,7 +233,7 @@ class Store:
         # Answers after the time limit are stored, too, but marked as late.
         is_late = raw_log.is_past_time_limit(study, row["started_at"], now, raw_log.GRACE_SECONDS)
         trials = raw_log.map_trials_by_id(study, self._read_trials(connection, row))
-        receipt = raw_log.record_answers(
+        report = raw_log.record_answers(
             connection, session, trials, answers, now, is_late, study.presentation
         )
         if self._issuer is not None:  # adaptive study
@@ -241,11 +241,11 @@ class Store:
         # The session may end as soon as too many attention checks have failed.
         if study.session.end_immediately and row["outcome"] is None:
             outcome, _ = raw_log.determine_outcome(connection, study, session, now)
-            receipt.is_over = outcome == "failed_checks"
-        return receipt
+            report.is_over = outcome == "failed_checks"
+        return report
 
     @_run_in_writer_thread
-    def add_events(self, connection: Connection, token: str, events: Sequence[Any]) -> Receipt:
+    def add_events(self, connection: Connection, token: str, events: Sequence[Any]) -> LogReport:
         """Store events of a session (e.g. loss of focus), and responses to questions.
 
         Parameters
@@ -257,7 +257,7 @@ class Store:
 
         Returns
         -------
-        Receipt
+        LogReport
             Ids of the events that were stored, and errors for the others.
         """
         now = self._clock()
@@ -287,7 +287,7 @@ class Store:
         """
         now = self._clock()
         row = self._authenticate(connection, token, now)
-        message = bundles.make_trials_message(self._read_trials(connection, row), after)
+        message = page_data.make_trials_message(self._read_trials(connection, row), after)
         if message["trials"] or not message["more"] or row["outcome"] or self._issuer is None:
             return message  # no further trials have to be selected now
         # Select trials only for participants who have answered something, e.g. a practice trial.
@@ -295,7 +295,7 @@ class Store:
         has_answered = connection.execute(query, (row["session"],)).fetchone() is not None
         if has_answered or not self.study.practice:
             self._issuer.issue_block(connection, row["session"], now)
-        return bundles.make_trials_message(self._read_trials(connection, row), after)
+        return page_data.make_trials_message(self._read_trials(connection, row), after)
 
     def finish(self, token: str) -> Future[dict[str, Any]]:
         """End a participant's session, and request an interim analysis if a stopping rule is used.
@@ -375,23 +375,21 @@ class Store:
         query = "SELECT * FROM sessions JOIN tokens USING (session) WHERE sha256 = ?"
         return connection.execute(query, (digest(token),)).fetchone()
 
-    def _make_bundle(self, connection: Connection, row: Any, now: float) -> dict[str, Any]:
-        """Return all data with which the web page shows or continues a stored session."""
+    def _make_session_data(self, connection: Connection, row: Any, now: float) -> dict[str, Any]:
+        """Return the data with which the page shows a session, stored in `row` of the database."""
         session, trials = row["session"], self._read_trials(connection, row)
-        answers = connection.execute(
-            "SELECT trial FROM answers WHERE session = ? AND conflict = 0 ORDER BY sequence",
-            (session,),
-        )
-        # Ids, as the page uses them, of the answered trials. Practice trials may have been removed
-        # from the study since they were answered.
-        by_id = raw_log.map_trials_by_id(self.study, trials)
-        answered = [by_id[trial].page_id for (trial,) in answers if trial in by_id]
-        elapsed = round(max(0.0, now - row["started_at"]), 3)
+        # The page skips trials and questions that the participant has already answered. Practice
+        # trials may have been removed from the study since then.
+        query = "SELECT trial FROM answers WHERE session = ? AND conflict = 0 ORDER BY sequence"
+        answers = connection.execute(query, (session,))
+        trial_by_id = raw_log.map_trials_by_id(self.study, trials)
+        answered = [trial_by_id[trial].page_id for (trial,) in answers if trial in trial_by_id]
         responses = raw_log.read_first_responses(connection, session)
-        bundle = bundles.make_bundle(
+        elapsed = round(max(0.0, now - row["started_at"]), 3)
+        data = page_data.make_session_data(
             self.study, row["assignment"], session, answered, elapsed, responses, trials
         )
-        return {**bundle, "finished": row["outcome"]}
+        return {**data, "finished": row["outcome"]}
 
     def _read_trials(self, connection: Connection, row: Any) -> tuple[Trial, ...]:
         design = self.study.design
@@ -399,7 +397,7 @@ class Store:
 
     def _create_session(self, connection: Connection, request: SessionRequest, now: float) -> str:
         """Add a session with a free assignment, and return its id."""
-        link = bundles.make_outcome_link(self.study, "full")  # back to the recruitment platform
+        link = page_data.make_outcome_link(self.study, "full")  # back to the recruitment platform
         if sessions.find_closing_reason(connection) is not None:
             raise RequestError(503, "the study is over", outcome="over", **link)
         session = str(uuid.uuid4())
@@ -423,7 +421,7 @@ class Store:
             "consent_sha256": request.consent.sha256,
             "started_at": now,
             "last_at": now,
-            "materials": bundles.store_materials(connection, self.study),
+            "materials": page_data.store_materials(connection, self.study),
         }
         sessions.add_session(connection, self.study, row, request.participant, request.parameters)
         return session
@@ -432,7 +430,7 @@ class Store:
         """Return the completion code and URL of an outcome, or None for both if not permitted."""
         if not is_permitted:
             return {"code": None, "redirect": None}
-        return bundles.make_outcome_link(self.study, outcome)
+        return page_data.make_outcome_link(self.study, outcome)
 
     def _request_analysis(self) -> None:
         """Submit an interim analysis to the reader's thread if the study can close itself."""

@@ -29,10 +29,10 @@ UNSTATED = "not stated"
 
 @dataclass(frozen=True)
 class Event:
-    """Definition of a model's score: the parts of a sentence to which it assigns a probability.
+    """Event whose probability a model states, for example that a sentence's words follow ``<s>``.
 
-    The name refers to the random event of this probability. Scores of two models are comparable
-    only if their events are equal.
+    *Event* is the term of probability theory. The score of a sentence is the log-probability of
+    this event, so scores of two models are comparable only if their events are equal.
 
     Attributes
     ----------
@@ -315,7 +315,7 @@ class SentenceModel(ABC):
     @property
     @abstractmethod
     def event(self) -> Event:
-        """Definition of the score: units, start and end symbols, treatment of punctuation."""
+        """Event whose log-probability is the score: units, start and end symbols, punctuation."""
 
     @property
     @abstractmethod

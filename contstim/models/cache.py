@@ -1,9 +1,9 @@
 """A cache of scores on disk, so that each model scores each sentence only once.
 
 The cache has one folder per model. Its name is a digest of everything that determines the scores:
-specification, definition of the score, weights and package versions. The folder contains one small
-JSON file per batch of sentences. Files are written atomically and never changed, so several
-processes and machines can share a cache.
+specification, event (see `Event`), weights and package versions. The folder contains one small JSON
+file per batch of sentences. Files are written atomically and never changed, so several processes
+and machines can share a cache.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from math import isfinite
@@ -94,10 +95,8 @@ def _installed_versions(packages: Sequence[str]) -> dict[str, str]:
     """Return a mapping from package name to version, without packages that are not installed."""
     versions = {}
     for name in packages:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:  # omitted
-            continue
     return versions
 
 
@@ -160,7 +159,8 @@ class ScoreCache:
         key
             Name of the folder.
         columns
-            Keys of the JSON files to read. Each key has a list with one element per sentence.
+            Names of the lists to read from each JSON file, for example ``log_prob``. A list has one
+            element per sentence.
 
         Yields
         ------

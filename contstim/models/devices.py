@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import timeit
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
@@ -57,12 +57,9 @@ def faster_precision(device: torch.device) -> Literal["float32", "bfloat16"]:
     shortest_durations = []
     for dtype in (torch.float32, torch.bfloat16):
         matrix = torch.ones(512, 512, dtype=dtype, device=device)
-        durations = []
-        for _ in range(6):
-            start_time = time.perf_counter()
-            # Reading a value waits until the device has finished.
-            (matrix @ matrix)[0, 0].item()
-            durations.append(time.perf_counter() - start_time)
+        # Reading a value with `item` waits until the device has finished.
+        statement = "(matrix @ matrix)[0, 0].item()"
+        durations = timeit.repeat(statement, repeat=6, number=1, globals={"matrix": matrix})
         shortest_durations.append(min(durations))
     float32_duration, bfloat16_duration = shortest_durations
     return "bfloat16" if bfloat16_duration < float32_duration else "float32"

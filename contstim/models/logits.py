@@ -120,7 +120,7 @@ class LogitsModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: tokens after the start token, and the end token if scored."""
+        """Event whose log-probability is the score: tokens after the start token, end if scored."""
         return self._event
 
     @property

@@ -81,7 +81,7 @@ def reading_score(scores: TokenScores, event: Event) -> float:
     InputError
         If the sentence does not end in a scored punctuation mark.
     """
-    # The definition of the score (`event`) names the end symbol, for example "</s>".
+    # `event`, whose log-probability is the score, names the end symbol, for example "</s>".
     end_symbol = None if event.end == "none" else event.end
     # Find the tokens after the last word: final punctuation and, if it is scored, the end symbol.
     # Tokenizers mark a preceding space by "Ġ" or "▁".
@@ -251,11 +251,8 @@ class ReducedModel(SentenceModel):
         # The reduction multiplies the score by a factor that depends on the number of tokens T, for
         # example 1 / T for the mean. Multiply each token's score, so that they sum to the score.
         factors = self.reduction.factor(np.array([float(len(s.log_probs)) for s in scores]))
-        reduced = []
-        for sentence_scores, factor in zip(scores, factors.tolist(), strict=True):
-            log_probs, stderr = sentence_scores.log_probs * factor, sentence_scores.stderr * factor
-            reduced.append(replace(sentence_scores, log_probs=log_probs, stderr=stderr))
-        return reduced
+        pairs = zip(scores, factors.tolist(), strict=True)
+        return [replace(s, log_probs=s.log_probs * f, stderr=s.stderr * f) for s, f in pairs]
 
     def score_words(self, sentences: Sequence[str]) -> list[FloatArray]:
         """Return S arrays (W,) of reduced word scores, NaN for words that are not scored.
@@ -275,7 +272,7 @@ class ReducedModel(SentenceModel):
         # Some reductions compute the score of a sentence from its tokens by a function.
         custom_score = self.reduction.custom_score
         if custom_score is not None:
-            event = self.model.event  # definition of the underlying score
+            event = self.model.event  # event whose log-probability is the underlying score
             # The standard error of the log-probability is an upper bound of the standard error.
             return SentenceScores.from_rows(
                 (custom_score(s, event), len(s.tokens), s.n_words, s.stderr)
@@ -291,11 +288,15 @@ class ReducedModel(SentenceModel):
     ) -> ReplacementScores:
         """Score a sentence with one word replaced by each of V candidates.
 
-        The score is the log-probability times a factor that depends on the number of tokens of the
-        sentence. For models of whole words, the factor is the same for all candidates, and the
-        results are exact if the results of the underlying model are exact. For models of subword
-        tokens, it varies. The result then contains estimates, and upper bounds computed with the
-        largest possible factor; its method `score` computes the exact scores of some candidates.
+        The score is log P times f(T), where log P is the log-probability of the sentence under the
+        underlying model, T its number of tokens and f the factor of the reduction, for example 1 /
+        T. If the model's tokens are whole words, T is the same for all candidates. If they are
+        parts of words, T differs between candidates, so the scores in the result are approximate:
+
+        - upper bounds use the largest f(T) that any candidate can have;
+        - estimates use f(T) of the first candidate.
+
+        The method `score` of the result computes the exact scores of selected candidates.
         """
         on_demand = super().score_replacements(sentence, position, words)
         if self.reduction.custom_score is not None:

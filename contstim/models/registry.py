@@ -121,7 +121,8 @@ class Family:
     summary
         Description in one line.
     loader
-        Function that maps a `ModelSpec` to a `SentenceModel`, or its path ``module:function``.
+        Function that maps a `ModelSpec` to a `SentenceModel`, or its import path
+        ``module:function``.
     kind
         Quantity and unit of the scores, or a function that returns them (see `register_family`).
     package
@@ -145,7 +146,8 @@ class Family:
         Raises
         ------
         InputError
-            If the loader does not return a `SentenceModel`, or raises this error itself.
+            If the function `loader` returns an object of another class than `SentenceModel`.
+            Exceptions of the function are not caught.
         """
         model = self._resolve(self.loader)(spec)  # import the loader, and call it
         if not isinstance(model, SentenceModel):
@@ -203,7 +205,8 @@ def register_family(
     summary
         Description in one line, for ``contstim models list``.
     loader
-        Function that maps a `ModelSpec` to a `SentenceModel`, or its path ``module:function``.
+        Function that maps a `ModelSpec` to a `SentenceModel`, or its import path
+        ``module:function``.
     kind
         Quantity and unit of the models' scores, which readers of tables need without loading the
         models. Alternatively, a function that maps a `ModelSpec` to a `ScoreKind`, or its path.

@@ -112,7 +112,10 @@ class ScoreTableModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score. Tables state only whether a row is a sentence or a word."""
+        """Event whose log-probability is the score; the table states only its units.
+
+        Each row of the table is the score of a sentence or of a word.
+        """
         units = "sentences"
         if self._row_kind == "words":
             units = f"sentences (sums of words, {self._unit})"

@@ -133,7 +133,7 @@ class RandomBigramModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: words after ``<s>``, and ``</s>`` if it is scored."""
+        """Event whose log-probability is the score: words after ``<s>``, ``</s>`` if scored."""
         # The tokenizer adds how words, punctuation and case are treated.
         return self.tokenizer.event("<s>", "</s>" if self.end else "none")
 
@@ -152,16 +152,13 @@ class RandomBigramModel(SentenceModel, PrefixModel):
         for sentence in sentences:
             self.n_scored += 1
             encoded = self.tokenizer.encode(sentence)
-            ids, tokens, word_indices = encoded.ids, encoded.tokens, encoded.word_indices
-            # The end symbol, id len(words), belongs to the last word.
+            ids = encoded.ids
             if self.end:
-                ids = np.append(ids, len(self.words))
-                tokens = (*tokens, "</s>")
-                word_indices = np.append(word_indices, encoded.n_words - 1)
+                ids = np.append(ids, len(self.words))  # id of the end symbol
             # Previous token of each token; the first one follows the start symbol.
             contexts = np.append(len(self.words), ids[:-1])
             log_probs = self.log_probs[contexts, ids]
-            scores.append(TokenScores(tokens, log_probs, word_indices, encoded.n_words))
+            scores.append(encoded.with_log_probs(log_probs, "</s>" if self.end else None))
         return scores
 
     @property

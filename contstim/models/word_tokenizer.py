@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from contstim.arrays import BoolArray, IntArray
+from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError, UnknownWordError
 from contstim.models import ModelSpec
-from contstim.models.base import Event
+from contstim.models.base import Event, TokenScores
 from contstim.text import (
     PUNCTUATION_POLICIES,
     Sentence,
@@ -56,6 +56,18 @@ class TokenizedSentence:
     word_indices: IntArray
     tokens: tuple[str, ...]
     n_words: int
+
+    def with_log_probs(self, log_probs: FloatArray, end: str | None) -> TokenScores:
+        """Combine the tokens with their log-probabilities in nats.
+
+        If the end symbol `end` is scored, it becomes the last token of the last word, so that
+        `log_probs` has T + 1 elements. If it is None, `log_probs` has T elements.
+        """
+        tokens, word_indices = self.tokens, self.word_indices
+        if end is not None:
+            tokens = (*tokens, end)
+            word_indices = np.append(word_indices, self.n_words - 1)
+        return TokenScores(tokens, log_probs, word_indices, self.n_words)
 
 
 @dataclass(frozen=True)
@@ -148,7 +160,7 @@ class WordTokenizer:
         )
 
     def event(self, start: str, end: str) -> Event:
-        """Return the definition of the score of a model with the given start and end symbols."""
+        """Return the event whose log-probability is a score: words follow the start symbol."""
         units = self.language.unit_name("words")
         return Event(units, start, end, self.punctuation, case=self.case, unknown=self.unknown)
 

@@ -223,47 +223,52 @@ class DaskExecutor(Executor):
         n_deaths = Counter[str]()
         # Submitted tasks by Dask key: number of the task and its future.
         submitted: dict[str, tuple[int, Any]] = {}
-
-        def starts_file(task: Task) -> Path:
-            return context.store_folder / "tries" / f"{task.key}-{run_id}"
-
-        def submit_task(number: int) -> Any:
-            # The Dask key of each submission must be new, because a scheduler may remember the
-            # result of an earlier submission. `pure=False` also forbids Dask to reuse results.
-            task = tasks[number]
-            future = self.client.submit(
-                _run_on_dask_worker,
-                context,
-                task,
-                starts_file(task),
-                key=f"{task.key}-{uuid.uuid4().hex}",
-                priority=-number,  # Dask prefers higher numbers: execute earlier tasks first.
-                pure=False,
-            )
-            submitted[future.key] = number, future
-            return future
-
+        # File of each task in which workers record how often they have started it.
+        folder = context.store_folder / "tries"
+        starts_files = [folder / f"{task.key}-{run_id}" for task in tasks]
         try:
-            submissions = [submit_task(number) for number in range(len(tasks))]
+            for number, task in enumerate(tasks):
+                future = self._submit_task(context, task, starts_files[number], -number)
+                submitted[future.key] = number, future
+            submissions = [future for _, future in submitted.values()]
             futures = as_completed(submissions, loop=self.client.loop)
             for future in futures:
                 number, _ = submitted.pop(future.key)
-                task = tasks[number]
+                task, file = tasks[number], starts_files[number]
                 # Fetching the outcome may start the task again. Therefore count the starts later.
                 outcome, error = self._fetch_outcome(future)
-                file = starts_file(task)
                 n_starts = file.stat().st_size if file.exists() else 0
                 if isinstance(error, KilledWorker):
                     n_deaths[task.key] += 1
                     if n_starts < MAX_TRIES and n_deaths[task.key] < _MAX_DEATHS:
-                        futures.add(submit_task(number))
+                        new_future = self._submit_task(context, task, file, -number)
+                        submitted[new_future.key] = number, new_future
+                        futures.add(new_future)
                         continue
                 yield outcome or self._give_up_task(task, context, error, n_starts)
                 file.unlink(missing_ok=True)
         finally:
             self.client.cancel([future for _, future in submitted.values()])
             for number, _ in submitted.values():
-                starts_file(tasks[number]).unlink(missing_ok=True)
+                starts_files[number].unlink(missing_ok=True)
+
+    def _submit_task(self, context: RunContext, task: Task, file: Path, priority: int) -> Any:
+        """Submit a task to the cluster, and return the Dask future of its outcome.
+
+        Dask executes tasks with a higher priority first. `file` is the file in which workers record
+        how often they have started the task.
+        """
+        # The Dask key of each submission must be new, because a scheduler may remember the result
+        # of an earlier submission. `pure=False` also forbids Dask to reuse results.
+        return self.client.submit(
+            _run_on_dask_worker,
+            context,
+            task,
+            file,
+            key=f"{task.key}-{uuid.uuid4().hex}",
+            priority=priority,
+            pure=False,
+        )
 
     @staticmethod
     def _fetch_outcome(future: Any) -> tuple[TaskOutcome | None, BaseException | None]:

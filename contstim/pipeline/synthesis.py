@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -142,23 +143,6 @@ def write_synthesis(
         # Natural sentences with table rows that have not been shown yet, because tasks are pending.
         pending_inputs, last_line = deque(job.inputs), None
 
-        def show_results() -> None:
-            """Show the table rows that can no longer change, in order, and the progress."""
-            nonlocal last_line
-            # Rows are shown in the order of the natural sentences. Stop at the first sentence with
-            # rows that are not final, for which `find_rows` returns None.
-            while pending_inputs and (rows := job.find_rows(*pending_inputs[0])) is not None:
-                pending_inputs.popleft()
-                report.rows.extend(rows)
-                for row in rows:
-                    show(row)
-            # Show a line of progress only if it has changed.
-            line = job.describe_progress()
-            if line is not None and line != last_line:
-                show_progress(line)
-                save_found_rows()
-            last_line = line
-
         # If sentences are sampled, the rows found so far are saved after each round.
         interim = StageTable(folder / "rows" / out.name) if out and POOL_STAGE.is_in(plan) else None
         task_settings = {**settings, "strategy": job.task_strategy}
@@ -177,11 +161,22 @@ def write_synthesis(
         n_expected = SYNTHESIS_STAGE.count_expected_tasks(run)
         try:
             tasks = engine.run(SYNTHESIS_STAGE.name, lambda: SYNTHESIS_STAGE.tasks(run), n_expected)
-            for _ in tasks:
-                show_results()
+            for _ in chain(tasks, [None]):  # after each task, and at the end
+                # Show rows in the order of the natural sentences. Stop at the first sentence with
+                # rows that can still change, for which `find_rows` returns None.
+                while pending_inputs and (rows := job.find_rows(*pending_inputs[0])) is not None:
+                    pending_inputs.popleft()
+                    report.rows.extend(rows)
+                    for row in rows:
+                        show(row)
+                # Show a line of progress only if it has changed.
+                line = job.describe_progress()
+                if line is not None and line != last_line:
+                    show_progress(line)
+                    save_found_rows()
+                last_line = line
                 if time_limit is not None and time.monotonic() - start_time >= time_limit:
                     break
-            show_results()
         except KeyboardInterrupt as interruption:
             if interim and (notes := interim.notes):
                 numbers = f"{notes['rows']} of {notes['requested']} rows"

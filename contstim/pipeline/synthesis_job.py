@@ -420,30 +420,35 @@ class SynthesisJob:
         # Reading results is slow. Return the stored rows if all searches have been finished.
         if key in self._finished:
             return self._finished[key]
-        store, tasks = self.run.store, list[SynthesisTask]()
-
-        def read_results() -> Iterator[Sequence[SynthesisResult]]:
-            """Yield the results of repeated searches, and stop at the first unfinished search.
-
-            Each yielded list contains one result per synthesis problem. The tasks of the searches
-            are appended to the list `tasks` of the enclosing method.
-            """
-            for attempt in range(max_attempts(self.options.per_sentence)):
-                # Each attempt uses different random numbers. The caller stops reading when it has
-                # enough results.
-                new_tasks = [
-                    self.create_task(problem, sentence, attempt, excluded_words)
-                    for problem in problems
-                ]
-                tasks.extend(new_tasks)
-                if not all(task.is_done(store) for task in new_tasks):
-                    return
-                yield [parse_result(store.read_result(task.key)) for task in new_tasks]
-
-        rows = self.make_rows(problems, read_results())
-        if all(task.is_done(store) for task in tasks):
+        tasks = list[SynthesisTask]()
+        rows = self.make_rows(problems, self._iter_results(*key, tasks))
+        if all(task.is_done(self.run.store) for task in tasks):
             self._finished[key] = tasks, rows
         return tasks, rows
+
+    def _iter_results(
+        self,
+        problems: Problems,
+        sentence: str,
+        excluded_words: tuple[str, ...],
+        tasks: list[SynthesisTask],
+    ) -> Iterator[Sequence[SynthesisResult]]:
+        """Yield the results of repeated searches, and stop at the first unfinished search.
+
+        Each yielded list contains one result per synthesis problem. The search tasks that were
+        looked up, finished or not, are appended to `tasks`.
+        """
+        store = self.run.store
+        # Each attempt uses different random numbers. The caller stops reading when it has enough
+        # results.
+        for attempt in range(max_attempts(self.options.per_sentence)):
+            new_tasks = [
+                self.create_task(problem, sentence, attempt, excluded_words) for problem in problems
+            ]
+            tasks.extend(new_tasks)
+            if not all(task.is_done(store) for task in new_tasks):
+                return
+            yield [parse_result(store.read_result(task.key)) for task in new_tasks]
 
     def make_rows(
         self, problems: Problems, results: Iterable[Sequence[SynthesisResult]]

@@ -101,14 +101,8 @@ class RestartStore:
         except ModelFileError:
             return None
         # The file stores weights under the keys "w.NAME" and margins under "m.NAME".
-        weights: dict[str, torch.Tensor] = {}
-        margins: dict[str, FloatArray] = {}
-        for key, tensor in tensors.items():
-            kind, _, name = key.partition(".")
-            if kind == "w":
-                weights[name] = tensor
-            elif kind == "m":
-                margins[name] = tensor.numpy()
+        weights = {key[2:]: tensor for key, tensor in tensors.items() if key.startswith("w.")}
+        margins = {key[2:]: t.numpy() for key, t in tensors.items() if key.startswith("m.")}
         return Restart(weights, margins, row)
 
     def save(self, restart: Restart) -> None:

@@ -120,7 +120,7 @@ def test_min_others_excludes_trials_seen_by_few(make_study):
     seen = np.bincount(data.pair)
     subset = whole_subset(data)
     ceilings = get_ceilings(subset, "signed_rank_cosine", min_others=4)
-    assert 0 < ceilings.matched.n_rows == (seen[data.pair] > 4).sum() < subset.n_rows
+    assert 0 < ceilings.subset.n_rows == (seen[data.pair] > 4).sum() < subset.n_rows
     assert np.isnan(get_ceilings(subset, "accuracy", min_others=50).lower).all()
 
 
@@ -168,7 +168,7 @@ def test_ceilings_equal_their_definitions(make_study, measure, share, min_others
     data = TrialData.from_choices(choices, wide)
     found = get_ceilings(whole_subset(data), measure, min_others)
     expected = ceilings_by_definition(data, measure, min_others)
-    assert found.matched.participants.tolist() == sorted(expected)
+    assert found.subset.participants.tolist() == sorted(expected)
     both = np.column_stack([found.lower, found.upper])
     plain = np.reshape([expected[i] for i in sorted(expected)], (-1, 2))
     np.testing.assert_allclose(both, plain)
@@ -209,7 +209,7 @@ def test_resampled_values_equal_means_over_copied_trials(make_study, share, chan
 def test_mean_ceiling_influence_equals_the_ceiling(make_study, measure):
     _, data = make_data(*make_study(share=0.7, n_people=9, n_pairs=12, n_groups=2, noise=2.0))
     found = get_ceilings(whole_subset(data), measure, 2)
-    matched = found.matched
+    matched = found.subset
     design = matched.design(np.ones(matched.n_rows, dtype=bool))
     influences = found.lower_influence, found.upper_influence
     for cells, values in zip(influences, (found.lower, found.upper), strict=True):
@@ -238,7 +238,7 @@ def test_influence_on_cosine_ceilings_is_their_derivative():
     ratings = np.digitize(felt, [-2, -1, -0.2, 0.2, 1, 2]) / 2 - 1.5
     found = get_ceilings(whole_subset(make_trial_data(ratings)), "signed_rank_cosine")
     lower, upper = (x.reshape(6, 9) for x in (found.lower_influence, found.upper_influence))
-    largest, largest_upper = COSINE.maximum_influence(found.matched)
+    largest, largest_upper = COSINE.maximum_influence(found.subset)
 
     def of_all(items):
         votes = weighted_votes(ratings, items)
@@ -277,7 +277,7 @@ def test_ceiling_standard_error_matches_the_simulated_sd(measure):
         found = get_ceilings(
             whole_subset(make_trial_data(np.digitize(felt, [-2, -1, 0, 1, 2]) - 2.5)), measure
         )
-        design = found.matched.design(np.ones(480, dtype=bool))
+        design = found.subset.design(np.ones(480, dtype=bool))
         influences = found.lower_influence, found.upper_influence
         means = [design.estimate(cells) for cells in influences]
         values.append([mean.value for mean in means])

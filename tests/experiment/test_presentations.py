@@ -19,9 +19,9 @@ from studies import ATTENTION, RECRUITER, add, edit
 
 from contstim.cli import main
 from contstim.errors import InputError
-from contstim.experiment.bundles import fnv1a, hash_wrong_answers, make_bundle
 from contstim.experiment.exporting import describe_columns, list_data_files
 from contstim.experiment.maintenance import extend_study
+from contstim.experiment.page_data import fnv1a, hash_wrong_answers, make_session_data
 from contstim.experiment.pages import make_study_files
 from contstim.experiment.scaffold import create_study, write_sentence_trials
 from contstim.experiment.store import Store
@@ -335,7 +335,7 @@ def test_custom_module_details_become_columns(own: Study) -> None:
         ["tree", 4, "x"],
         ["sun", 4, "x"],
     ]
-    bundle = make_bundle(own, 1)
+    bundle = make_session_data(own, 1)
     assert bundle["trials"][0]["shown"] == {"word": "tree"}
     module = bundle["settings"]["presentation"]["module"]
     (shipped,) = [path for path in make_study_files(own, "", {}) if path.endswith(module)]
@@ -404,7 +404,7 @@ def test_reserved_column_names_are_rejected(own: Study, header: str, message: st
 def test_custom_module_without_columns_shows_pairs(study: Study) -> None:
     (study.folder / "mine.js").write_text(OWN, "utf-8")
     study = edit(study, 'presentation = "choice"', 'presentation = "mine.js"')
-    assert make_bundle(study, 1)["trials"][0]["shown"].keys() == {"left", "right"}
+    assert make_session_data(study, 1)["trials"][0]["shown"].keys() == {"left", "right"}
     send(study, [{"said": "x"}] * 6)
     choices = read_study_data(study).choices
     assert len(choices) == 6
@@ -512,7 +512,9 @@ def test_static_pages_get_only_digests_of_wrong_answers(study: Study) -> None:
             told = fnv1a(f"{checks['salt']}:{trial.page_id}:{choice}") in checks["failed"]
             failing = trial.kind == "attention" and not right(choice, str(trial.expected))
             assert told == failing
-    assert make_bundle(study, 2)["settings"]["checks"] is None  # the server itself reads answers
+    assert (
+        make_session_data(study, 2)["settings"]["checks"] is None
+    )  # the server itself reads answers
 
 
 def test_fnv1a_matches_the_published_values() -> None:
@@ -525,7 +527,7 @@ def test_consent_boxes_have_their_own_names(study: Study) -> None:
     box = 'file = "consent.md"\n[[consent.boxes]]\nname = "adult"\ntext = "I am 18."\n'
     path.write_text(path.read_text("utf-8").replace('file = "consent.md"\n', box, 1), "utf-8")
     study = read_study(study.folder)
-    shown = make_bundle(study, 1)["consent"]["boxes"]
+    shown = make_session_data(study, 1)["consent"]["boxes"]
     assert shown == [{"name": "adult", "text": "I am 18.", "required": True}]
     twice = '[[questions]]\nname = "adult"\nprompt = "Are you?"\n'
     with pytest.raises(InputError, match="two questions have the name 'adult'"):

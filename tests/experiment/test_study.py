@@ -1,7 +1,7 @@
 """Test that study folders are read back as written, and errors in them.
 
 Tests `contstim.experiment.study`, `contstim.experiment.scaffold`, `contstim.experiment.options`,
-`contstim.experiment.recruitment`, `contstim.experiment.trials`, `contstim.experiment.bundles`.
+`contstim.experiment.recruitment`, `contstim.experiment.trials`, `contstim.experiment.page_data`.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ from studies import ATTENTION, RECRUITER, add, edit
 from contstim.cli import main
 from contstim.errors import InputError, OutputError, UnknownNameError
 from contstim.evaluation.ratings import SCALES, rescale
-from contstim.experiment.bundles import make_bundle, make_outcome_link, make_study_info
 from contstim.experiment.options import TrialOptions
+from contstim.experiment.page_data import make_outcome_link, make_session_data, make_study_info
 from contstim.experiment.presentations import make_presentation
 from contstim.experiment.recruitment import Codes, Recruiter
 from contstim.experiment.scaffold import create_study, write_folder
@@ -78,7 +78,7 @@ def test_positions_of_attention_checks(study: Study) -> None:
 def test_positions_of_breaks(study: Study) -> None:
     study = edit(study, "break_every = 55", "break_every = 2")
     study = edit(study, "break_after = []", "break_after = [5, 1]")
-    assert make_bundle(study, 1)["settings"]["breaks"] == [1, 2, 4, 5]
+    assert make_session_data(study, 1)["settings"]["breaks"] == [1, 2, 4, 5]
 
 
 @pytest.mark.parametrize("side", ["left", "right"])
@@ -106,7 +106,7 @@ def test_invalid_choices_have_no_rating(choice: Any) -> None:
 
 def test_bundle_hides_the_side_of_sentence_1(study: Study) -> None:
     study = add(study, RECRUITER)
-    bundle = make_bundle(study, 3, "s", ["n1"], 12.5)
+    bundle = make_session_data(study, 3, "s", ["n1"], 12.5)
     assert json.loads(json.dumps(bundle)) == bundle
     assert (bundle["format"], bundle["session"], bundle["group"], bundle["assignment"]) == (
         1,
@@ -131,7 +131,7 @@ def test_bundle_hides_the_side_of_sentence_1(study: Study) -> None:
     assert make_outcome_link(study, "full") == {"code": None, "redirect": None}
     assert set(make_study_info(study)) < set(bundle)
     with pytest.raises(InputError, match="no participant 9"):
-        make_bundle(study, 9)
+        make_session_data(study, 9)
     with pytest.raises(InputError, match="no outcome 'over'"):
         make_outcome_link(study, "over")
 

@@ -22,11 +22,11 @@ from studies import ATTENTION, RECRUITER, add, edit
 
 from contstim.cli import main
 from contstim.errors import InputError, ValidationError
-from contstim.experiment.bundles import digest_materials, make_bundle
 from contstim.experiment.exporting import read_recruiter_ids, write_psychds
 from contstim.experiment.importing import import_logs
 from contstim.experiment.maintenance import make_replacement_table, release_sessions
 from contstim.experiment.messages import RequestError
+from contstim.experiment.page_data import digest_materials, make_session_data
 from contstim.experiment.schema import open_data, write_transaction
 from contstim.experiment.store import Store
 from contstim.experiment.study import Study, read_study
@@ -120,7 +120,7 @@ def raw_log(
     study: Study, assignment: int, session: str, n: int | None = None
 ) -> list[dict[str, Any]]:
     """Return the log lines of a page without a server."""
-    bundle = make_bundle(study, assignment)
+    bundle = make_session_data(study, assignment)
     named = {name: bundle[name] for name in ("group", "assignment", "digest")}
     head = {"session": session, **named}
     consent = {

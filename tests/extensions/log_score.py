@@ -26,7 +26,7 @@ class LogScore(TrialMean):
             + (1 - belief) * np.logaddexp(0, prediction / 10)
         )
 
-    def votes(self, subset):
+    def normalised_responses(self, subset):
         return 4 * subset.rating  # ten nats times the log-odds of the belief, to first order
 
 

@@ -213,8 +213,8 @@ def _rename_session_columns(
     sessions
         Export with one row per session.
     other_columns
-        Columns that do not describe a session: columns with the answers to questions, and columns
-        of the table that lists the questions.
+        Names of columns that are left out because they do not describe a session, for example
+        columns with the answers to questions about a sentence pair.
 
     Returns
     -------
@@ -230,10 +230,10 @@ def _rename_session_columns(
         # name.
         standard_name = match_standard_name(column)
         is_metadata = normalise_name(column) in _METADATA or standard_name == "participant"
-        is_question = column in other_columns and not standard_name
+        is_excluded = column in other_columns and not standard_name
         is_timer = column.endswith(_TIMING_SUFFIXES)
         # Skip columns that do not describe the participant.
-        if is_metadata or is_question or is_timer or sessions[column].isna().all():
+        if is_metadata or is_excluded or is_timer or sessions[column].isna().all():
             continue
         # A standard name would be mistaken for a property of the sentence pair.
         new_names[column] = f"session_{column}" if standard_name else column

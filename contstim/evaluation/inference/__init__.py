@@ -43,8 +43,8 @@ class InferenceResult:
         Name of the test.
     note
         Reason for missing numbers.
-    details
-        Further numbers by their column in the result tables, see `QuasiFInference.columns`.
+    statistics
+        Further statistics by their column in the result tables, see `QuasiFInference.columns`.
     """
 
     p: float = np.nan
@@ -55,7 +55,7 @@ class InferenceResult:
     n_units: int = 0
     test: str = ""
     note: str = ""
-    details: Mapping[str, float] = field(default_factory=dict)
+    statistics: Mapping[str, float] = field(default_factory=dict)
 
 
 def benjamini_hochberg(p_values: ArrayLike) -> FloatArray:

@@ -165,24 +165,24 @@ class QuasiFInference:
             Observations of the model, one per choice.
         """
         # `subset` contains the choices on trials that enough other participants judged.
-        measure, ceilings, subset = values.measure, group.ceilings, group.ceilings.matched
+        measure, ceilings, subset = values.measure, group.ceilings, group.ceilings.subset
         # Interval on Fisher's z scale, and test of the model's value against chance.
         estimate, maximum = sample.estimate(measure, self.item_effects)
         low, high = estimate.bounded_interval(measure.chance, maximum)
-        details = {
+        statistics = {
             "p_chance": estimate.p_chance(measure.chance, maximum),
             "stderr": estimate.stderr,
             "df": estimate.df,
         }
         note = TOO_FEW if np.isnan(estimate.stderr) else ""
-        result = InferenceResult(ci_low=low, ci_high=high, note=note, details=details)
+        result = InferenceResult(ci_low=low, ci_high=high, note=note, statistics=statistics)
         if not subset.n_rows:
             return result
 
         # Compare with the noise ceilings on the trials that enough other participants judged.
         log_ratio = values.data.log_ratio[subset.pair, model]
-        matched = _Sample(subset, measure.trial_influence(subset, log_ratio))
-        result = replace(result, n_units=len(matched.participants), test="crossed")
+        model_sample = _Sample(subset, measure.trial_influence(subset, log_ratio))
+        result = replace(result, n_units=len(model_sample.participants), test="crossed")
         if not ceilings.has_test:
             return replace(result, note=note or _TOO_FEW_JUDGES)
         lower = _Sample(subset, ceilings.lower_influence)
@@ -190,7 +190,7 @@ class QuasiFInference:
         lower_estimate, lower_maximum = lower.estimate(measure, self.item_effects)
         upper_estimate, upper_maximum = upper.estimate(measure, self.item_effects, is_upper=True)
         # The gap is the model's value minus the lower ceiling, on the same trials.
-        gap = matched.difference(lower, self.item_effects)
+        gap = model_sample.difference(lower, self.item_effects)
         # Accuracies may differ on few items only, so the standard error needs a correction.
         if self.item_effects == "random" and measure.is_trial_mean:
             n_items = len(np.unique(subset.data.item[subset.pair]))
@@ -207,7 +207,7 @@ class QuasiFInference:
             p=gap.p_value(),
             effect=rank_biserial(values.value_on_ceiling_trials[:, model] - values.lower[:, model]),
             side=float(np.sign(gap.value)),
-            details=details | dict(zip(CEILING_INTERVALS, ends, strict=True)),
+            statistics=statistics | dict(zip(CEILING_INTERVALS, ends, strict=True)),
         )
 
     def _compare_models(
@@ -245,7 +245,7 @@ class QuasiFInference:
         p_equivalence = estimate.p_equivalence(margin) if margin > 0 else np.nan
         if not margin > 0:  # The margin may be NaN.
             note = note or "no equivalence test: the lower noise ceiling is not above chance"
-        details = {"stderr": estimate.stderr, "df": estimate.df}
+        statistics = {"stderr": estimate.stderr, "df": estimate.df}
         return InferenceResult(
             p=estimate.p_value(),
             effect=rank_biserial(differences),
@@ -255,7 +255,7 @@ class QuasiFInference:
             n_units=n_participants,
             test="crossed",
             note=note,
-            details=details | {"margin": margin, "p_equivalence": p_equivalence},
+            statistics=statistics | {"margin": margin, "p_equivalence": p_equivalence},
         )
 
 

@@ -163,34 +163,35 @@ class CrossedDesign:
         _, _, block_weights = level_weights
         # C_jk = sum over blocks b of w_b a_jb a_kb.
         c_terms = (block_weights * level_weights) @ level_weights.T
+        # W_k: sum of the squared weights of participants, of items and of blocks.
+        w = self.squared_weights
         # J_jk = W_j on the diagonal, and the sum of squared block weights elsewhere.
-        _, _, w_block = self.squared_weights
-        j_terms = np.where(np.eye(3, dtype=bool), self.squared_weights, w_block)
+        j_terms = np.where(np.eye(3, dtype=bool), w, w[2])
         # Element (j, k) is J_jk - C_jk - C_kj + W_j W_k.
-        products = np.outer(self.squared_weights, self.squared_weights)
-        return np.asarray(j_terms - c_terms - c_terms.T + products)
+        return np.asarray(j_terms - c_terms - c_terms.T + np.outer(w, w))
 
     @cached_property
     def component_coefficients(self) -> FloatArray:
         """Matrix that maps sums of squares to contributions to the variance of the mean, (3, 3).
 
-        The sums of squares between participants, items and blocks (combinations of one participant
-        and one item) are linear in the three variance components. Solving these equations estimates
-        the components (method of moments, Henderson 1953, doi 10.2307/3001853). A component s_k
-        contributes s_k W_k to the variance of the mean, where W_k is the sum of the squared weights
-        of the levels of factor k. The product of this matrix and the vector of the three sums of
-        squares is the vector of the three contributions.
+        The data vary between participants, items and blocks, where a block is a combination of one
+        participant and one item. The expected sums of squares Q of these three factors are linear
+        in the three variance components s: E[Q] = A s, with the matrix A = `expected_squares`.
+        Hence A^-1 Q estimates s (method of moments, Henderson 1953, doi 10.2307/3001853). Component
+        s_k contributes W_k s_k to the variance of the mean, where W_k is the sum of the squared
+        weights of the levels of factor k. This matrix is diag(W) A^-1, so its product with Q is the
+        vector of the three contributions.
         """
         diagonal = np.diagonal(self.expected_squares)
-        # Rows and columns are the factors participants, items and blocks (observations of one
-        # participant for one item). The equations are: expected squares @ components = sums of
-        # squares. Scale rows and columns, so that the diagonal of the system is 1.
-        scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-        scales = np.outer(scale, scale)
-        # The system is singular if each item has one block; use its minimum-norm solution.
-        inverse = np.linalg.pinv(self.expected_squares / scales, rcond=1e-10)
-        # Component k contributes s_k W_k to the variance of the mean. Undo the scaling, too.
-        return np.asarray(self.squared_weights[:, None] * inverse / scales)
+        # The factors are participants, items, and blocks (one participant and one item). Their
+        # expected sums of squares are E[Q] = A s, with A = `expected_squares` and the variance
+        # components s. Before A is inverted, scale its rows and columns to a diagonal of 1.
+        roots = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        scales = np.outer(roots, roots)
+        # A is singular if each item has one block; use the minimum-norm solution.
+        scaled_inverse = np.linalg.pinv(self.expected_squares / scales, rcond=1e-10)
+        # Component k contributes W_k s_k to the variance of the mean: return diag(W) A^-1.
+        return np.asarray(self.squared_weights[:, None] * scaled_inverse / scales)
 
     def average(self, observations: FloatArray) -> float:
         """Return the mean of `observations` (C,), in which participants have equal weights."""
@@ -346,9 +347,11 @@ class Contrast:
     @property
     def effective_sizes(self) -> tuple[float, float]:
         """Effective numbers of participants and of items, 1 / (sum of squared weights)."""
-        # The largest sum of squared weights gives the smallest, most conservative number.
-        w_participants, w_items, _ = np.max([d.squared_weights for d in self.designs], axis=0)
-        return float(1 / w_participants), float(1 / w_items)
+        # Sums of squared weights of participants, items and blocks, one row per design. The largest
+        # sum gives the smallest, most conservative number.
+        sums = np.array([design.squared_weights for design in self.designs])
+        n_participants, n_items, _ = (1 / sums.max(axis=0)).tolist()
+        return n_participants, n_items
 
     def has_too_few_units(self, item_effects: str) -> bool:
         """Return whether there are too few participants or items for a standard error."""
@@ -373,20 +376,22 @@ class Contrast:
         """
         n_participants, n_items = self.effective_sizes
         df_participants, df_items = n_participants - 1, n_items - 1
-        # Without random items, Student's t test: V_P = Q_P N / (N - 1).
         if item_effects == "fixed":
+            # Student's t test over N participants, with the sum of their squared deviations Q_P:
+            # variance = Q_P N / (N - 1). The other two terms are 0.
             variance = float(self.squares[0]) * n_participants / df_participants
             return Term(variance, df_participants), Term(0.0, 1.0), Term(0.0, 1.0)
-        # Contributions s_P W_P, s_I W_I and s_B W_B of participants, items and blocks (combinations
-        # of a participant and an item) to the variance. The means of a difference can have
-        # different designs, which give different estimates; use the largest variance.
-        candidates = [design.component_coefficients @ self.squares for design in self.designs]
-        participants, items, blocks = max(candidates, key=np.sum).tolist()
-        # V_P = s_P W_P + V_B, V_I = s_I W_I + V_B and -V_B, with V_B = s_B W_B.
+        # Variance components of participants, items and blocks (one participant and one item) add
+        # up to the variance of the mean. Estimate their three contributions from sums of squares.
+        # The two means of a difference can have different designs: use the largest sum.
+        contributions = [design.component_coefficients @ self.squares for design in self.designs]
+        from_participants, from_items, from_blocks = max(contributions, key=np.sum).tolist()
+        # Quasi-F: (mean square of participants) + (of items) - (of blocks). The mean squares of
+        # participants and of items also contain the variance of blocks, which is subtracted once.
         return (
-            Term(participants + blocks, df_participants),
-            Term(items + blocks, df_items),
-            Term(-blocks, df_participants * df_items),
+            Term(from_participants + from_blocks, df_participants),
+            Term(from_items + from_blocks, df_items),
+            Term(-from_blocks, df_participants * df_items),
         )
 
     def estimate(self, item_effects: str = "random") -> MeanEstimate:

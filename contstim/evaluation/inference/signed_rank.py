@@ -150,7 +150,7 @@ class SignedRankInference:
                 n_units=len(defined),
                 test=test.method,
                 note=note,
-                details={"p_smallest": test.p_smallest},
+                statistics={"p_smallest": test.p_smallest},
             )
             results.append(result)
         return results

@@ -23,8 +23,9 @@ class Measure(ABC):
 
     The predictions of a model are log-ratios, log p(sentence 2) - log p(sentence 1). Responses are
     ratings, positive for sentence 2, unless `responses` is overridden. A subclass defines two
-    methods: `participant_value` computes the measure for one participant, and `votes` transforms
-    ratings before they are averaged over participants. All other methods are derived from these.
+    methods: `participant_value` computes the measure for one participant, and
+    `normalised_responses` transforms responses before they are averaged over participants, for the
+    noise ceilings. All other methods are derived from these.
     For speed, a subclass may override `trial_influence`; `check_measure` compares the result with
     `participant_value`.
 
@@ -81,15 +82,13 @@ class Measure(ABC):
         """
 
     @abstractmethod
-    def votes(self, subset: Subset) -> FloatArray:
+    def normalised_responses(self, subset: Subset) -> FloatArray:
         """Convert responses to the scale on which noise ceilings average over participants.
 
         A noise ceiling predicts the choices of a participant from the mean response of other
         participants. Raw ratings are not suitable for this mean, because some participants use
-        only the ends of the scale and others only its middle. A *vote* is a rating after the
-        transformation that the measure itself applies: the sign of the rating for accuracy, the
-        normalised signed rank for the signed-rank cosine. The mean of the votes on a sentence pair
-        takes the place of the prediction of a model.
+        only the ends of the scale and others only its middle. They are therefore normalised by the
+        transformation that the measure itself applies, for example to their signs for accuracy.
 
         Parameters
         ----------
@@ -99,7 +98,7 @@ class Measure(ABC):
         Returns
         -------
         array
-            Vote of each choice, shape (R,), NaN for a choice without a response.
+            Normalised response of each choice, shape (R,). NaN for a choice without a response.
         """
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
@@ -209,11 +208,10 @@ class Measure(ABC):
                 )
         return values
 
-    def mean_votes(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the mean vote of participants on the sentence pair of each choice.
+    def mean_responses(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
+        """Return the mean of the normalised responses to the sentence pair of each choice.
 
-        Noise ceilings use these means as if they were the predictions of a model. See `votes` for
-        the difference between a vote and a rating.
+        Noise ceilings use these means as if they were the predictions of a model.
 
         Parameters
         ----------
@@ -223,38 +221,38 @@ class Measure(ABC):
         Returns
         -------
         mean_of_others : array
-            For each choice, the mean vote of all participants except the participant who made it,
-            shape (R,). NaN if no other participant has a vote on the pair.
+            For each choice, the mean over all participants except the participant who made it,
+            shape (R,). NaN if no other participant responded to the pair.
         mean_of_all : array
-            For each choice, the mean vote of all participants, shape (R,).
+            For each choice, the mean over all participants, shape (R,).
         """
-        votes = self.votes(subset)
-        # A missing vote adds 0 to a sum, and is not counted in the number of votes.
-        has_vote = (~np.isnan(votes)).astype(np.float64)
-        votes = np.nan_to_num(votes)
-        # Subtracting the vote of a participant from the total leaves the votes of the others.
-        total, n_votes = subset.sum_by_pair(votes), subset.sum_by_pair(has_vote)
+        responses = self.normalised_responses(subset)
+        # A missing response adds 0 to a sum, and is not counted.
+        is_present = (~np.isnan(responses)).astype(np.float64)
+        responses = np.nan_to_num(responses)
+        # Subtract a participant's own response from the sum over all participants.
+        total, n = subset.sum_by_pair(responses), subset.sum_by_pair(is_present)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean_of_others, mean_of_all = (total - votes) / (n_votes - has_vote), total / n_votes
+            mean_of_others, mean_of_all = (total - responses) / (n - is_present), total / n
         return np.round(mean_of_others, DECIMALS), np.round(mean_of_all, DECIMALS)
 
     def upper_ceiling_influence(self, subset: Subset, mean_of_all: FloatArray) -> FloatArray:
         """Return the influence of each choice on the upper noise ceiling, shape (R,).
 
         By default, the upper ceiling of a participant is the value that a hypothetical model
-        reaches on the participant's choices if it predicts the mean vote of all participants (see
-        `mean_votes`). The influence of a choice is its pseudo-value (see `trial_influence`), so the
-        mean influence of a participant's choices is the ceiling.
+        reaches on the participant's choices if it predicts the mean response of all participants
+        (see `mean_responses`). The influence of a choice is its pseudo-value (see
+        `trial_influence`), so the mean influence of a participant's choices is the ceiling.
         """
         return self.trial_influence(subset, mean_of_all)
 
     def influence_on_others(self, subset: Subset, mean_of_others: FloatArray) -> FloatArray:
         """Return the influence of each choice on the lower noise ceilings of other participants.
 
-        A vote is a rating on the scale of `votes`. The votes of a participant are part of the
-        predictions for all other participants. The result contains, for each choice, its influence
-        on the mean lower ceiling through these predictions, shape (R,). It is added to the
-        pseudo-values of the lower ceiling and has the mean 0. By default it is neglected.
+        The lower ceiling predicts a participant from the mean response of all others, so each
+        response affects the ceilings of the other participants. The result contains the influence
+        of each choice on their mean ceiling, shape (R,). It is added to the pseudo-values of the
+        lower ceiling and has the mean 0. By default it is neglected.
         """
         return np.zeros(subset.n_rows)
 
@@ -286,8 +284,8 @@ class Measure(ABC):
 class TrialMean(Measure):
     """Base class of measures that are the mean of one number per trial, such as accuracy.
 
-    A subclass defines `trial_value` and `votes`. The number of a trial is then its own jackknife
-    pseudo-value, so no trial has to be left out.
+    A subclass defines `trial_value` and `normalised_responses`. The number of a trial is then its
+    own jackknife pseudo-value, so no trial has to be left out.
 
     Examples
     --------
@@ -363,7 +361,7 @@ class Accuracy(TrialMean):
         """Return 1 if prediction and rating agree in sign, 0 if they differ, 1/2 for a tie."""
         return np.asarray(0.5 + 0.5 * np.sign(rating) * np.sign(prediction))
 
-    def votes(self, subset: Subset) -> FloatArray:
+    def normalised_responses(self, subset: Subset) -> FloatArray:
         """Return the signs of the ratings, so that confidence does not matter, shape (R,)."""
         return np.sign(subset.rating)
 
@@ -391,18 +389,18 @@ class NoiseCeilings:
 
     Attributes
     ----------
-    matched
+    subset
         Choices from which the ceilings are computed. Choices on sentence pairs that too few other
         participants judged are excluded.
     lower, upper
-        Ceilings of the N participants of `matched`, shape (N,). They are NaN for a participant
+        Ceilings of the N participants of `subset`, shape (N,). They are NaN for a participant
         without a preference in any trial, who still contributes to the mean preferences.
     lower_influence, upper_influence
-        Jackknife pseudo-value of each of the R choices of `matched`, shape (R,). Their means are
+        Jackknife pseudo-value of each of the R choices of `subset`, shape (R,). Their means are
         the mean ceilings, and their variation gives the standard errors.
     """
 
-    matched: Subset
+    subset: Subset
     lower: FloatArray
     upper: FloatArray
     lower_influence: FloatArray
@@ -415,16 +413,15 @@ class NoiseCeilings:
         With two judges per pair, each is predicted by the other alone, and the variance between
         participants cannot be estimated.
         """
-        return self.matched.n_rows > 0 and bool(np.median(self.matched.n_judges) >= MIN_UNITS)
+        return self.subset.n_rows > 0 and bool(np.median(self.subset.n_judges) >= MIN_UNITS)
 
 
 def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> NoiseCeilings:
-    """Return the noise ceilings: how well votes of participants predict each participant.
+    """Return the noise ceilings: how well mean responses predict each participant.
 
-    A vote is the mean response of several participants to a sentence pair. The lower ceiling
-    predicts a participant from the votes of all others, and the upper ceiling from the votes of all
-    participants. Both have one jackknife pseudo-value per choice, from which standard errors are
-    computed.
+    The lower ceiling predicts a participant from the mean responses of all others, and the upper
+    ceiling from the mean responses of all participants. Both have one jackknife pseudo-value per
+    choice, from which standard errors are computed.
 
     Parameters
     ----------
@@ -441,18 +438,18 @@ def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> N
     NoiseCeilings
         Ceilings of the participants with at least one remaining trial.
     """
-    matched = subset
-    # Exclude choices on pairs that too few other participants judged.
     has_others = subset.n_judges > min_others
+    # Exclude choices on pairs that too few other participants judged.
     if not has_others.all():
-        matched = Subset(subset.data, subset.rows[has_others], subset.models)
-    # The ceilings use mean votes as if they were the predictions of a model.
-    mean_of_others, mean_of_all = measure.mean_votes(matched)
-    lower = measure.trial_influence(matched, mean_of_others)
-    upper = measure.upper_ceiling_influence(matched, mean_of_all)
-    # The mean pseudo-value of a participant is the ceiling of the participant.
-    lower_values, upper_values = map(matched.mean_by_participant, (lower, upper))
-    # A participant's votes also predict the other participants, which affects the standard error of
-    # the lower ceiling, but not the values of the ceiling.
-    lower += measure.influence_on_others(matched, mean_of_others)
-    return NoiseCeilings(matched, lower_values, upper_values, lower, upper)
+        subset = Subset(subset.data, subset.rows[has_others], subset.models)
+    # Mean responses of participants take the place of the predictions of a model. Compute the
+    # pseudo-values of their performance, one per choice.
+    mean_of_others, mean_of_all = measure.mean_responses(subset)
+    lower_influence = measure.trial_influence(subset, mean_of_others)
+    upper_influence = measure.upper_ceiling_influence(subset, mean_of_all)
+    # The ceiling of a participant is the mean of the participant's pseudo-values.
+    lower, upper = map(subset.mean_by_participant, (lower_influence, upper_influence))
+    # A participant's responses also predict the other participants. This affects the standard error
+    # of the lower ceiling, but not its values.
+    lower_influence += measure.influence_on_others(subset, mean_of_others)
+    return NoiseCeilings(subset, lower, upper, lower_influence, upper_influence)

@@ -16,11 +16,11 @@ _N_STUDIES, _N_PARTICIPANTS, _N_PAIRS, _N_MODELS = 3, 7, 9, 3
 
 
 def check_measure(measure: Measure, seed: int = 0) -> list[str]:
-    """Check a measure on small random studies with ties and missing choices.
+    """Check that two methods of a measure compute the same value of a model for a participant.
 
-    The method `participant_value` defines the value of a model for a participant. The method
-    `values` computes it as the mean of one number per choice, a jackknife pseudo-value. The check
-    compares both results.
+    `participant_value` computes the value directly from the participant's choices. `values`
+    computes it as the mean of one number per choice, a jackknife pseudo-value. Both are called for
+    small random studies with ties and missing choices.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def _random_study(rng: np.random.Generator) -> Subset:
     About 20 % of the choices are missing. The log-ratios of the three models are random, except
     that all models are tied on the first pair.
     """
-    participant, pair = np.nonzero(rng.random((_N_PARTICIPANTS, _N_PAIRS)) < 0.8)
-    # Each combination of participant and pair has a choice with probability 0.8.
+    has_choice = rng.random((_N_PARTICIPANTS, _N_PAIRS)) < 0.8  # with probability 0.8
+    participant, pair = np.nonzero(has_choice)
     log_ratio = rng.normal(size=(_N_PAIRS, _N_MODELS))
     log_ratio[0] = 0.0
     # Ratings and response times are drawn with replacement from a few values, so that there are

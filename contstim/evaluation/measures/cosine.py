@@ -47,12 +47,12 @@ class SignedRankCosine(Measure):
             return float("nan")
         return signed_rank_cosine(rating, prediction)
 
-    def votes(self, subset: Subset) -> FloatArray:
+    def normalised_responses(self, subset: Subset) -> FloatArray:
         """Return the signed ranks of the ratings divided by their norm.
 
-        A *vote* is the form in which ratings are averaged over participants. The ranks of a
-        participant are divided by sqrt(1² + ... + n²), the norm of n untied ranks, where n is the
-        number of ratings other than 0. All participants thereby have the same weight in mean votes.
+        Noise ceilings average these numbers over participants. The ranks of a participant are
+        divided by sqrt(1² + ... + n²), the norm of n untied ranks, where n is the number of ratings
+        other than 0. All participants thereby have the same weight in the mean.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class SignedRankCosine(Measure):
         Returns
         -------
         array
-            Votes, shape (R,). They are 0 for a participant without a preference.
+            Normalised signed ranks, shape (R,); 0 for a participant without a preference.
         """
         human = subset.human_ranks
         # A participant without a preference has the count 0; avoid division by 0.
@@ -76,11 +76,11 @@ class SignedRankCosine(Measure):
     def resampled_values(
         self, rating: FloatArray, log_ratio: FloatArray, copies: FloatArray
     ) -> FloatArray:
-        """Return the cosines between participants and models in bootstrap samples of pairs.
+        """Return the value of each model for each participant in bootstrap samples of pairs.
 
-        A cosine compares the signed ranks of a participant's ratings with the signed ranks of a
-        model's log-ratios. The copies of a pair have equal ratings and equal log-ratios, so their
-        ranks are tied.
+        The value is the cosine of two vectors over sentence pairs: the signed ranks of the
+        participant's ratings, and the signed ranks of the model's log-ratios. A bootstrap sample
+        can contain several copies of a pair, which have tied ranks.
 
         Parameters
         ----------
@@ -94,7 +94,8 @@ class SignedRankCosine(Measure):
         Returns
         -------
         array
-            Cosines, shape (B, n, M). NaN if all ratings or all log-ratios are 0.
+            Cosine in each bootstrap sample for each participant and model, shape (B, n, M). NaN if
+            all ratings or all log-ratios are 0.
         """
         model, n_model = weighted_signed_ranks(log_ratio.T, copies)
         # Axes of the arrays: models (M), resamples (B), participants (n) and pairs (k).
@@ -108,23 +109,23 @@ class SignedRankCosine(Measure):
     def upper_ceiling_influence(self, subset: Subset, mean_of_all: FloatArray) -> FloatArray:
         """Return one pseudo-value per choice for the upper ceiling, v · m / norm(m), shape (R,).
 
-        Here v are the votes of the participant, and m the mean votes of all participants, which are
-        not ranked.
+        Here v are the normalised signed ranks of the participant, and m their means over all
+        participants, which are not ranked again.
         """
         return cosine_influence(subset.human_ranks, mean_of_all)
 
     def influence_on_others(self, subset: Subset, mean_of_others: FloatArray) -> FloatArray:
         """Return the influence of each participant on the lower noise ceilings of the others.
 
-        The lower ceiling predicts a participant from the mean votes (normalised signed ranks) of
-        all others, so participant p affects the ceilings of all other participants q. The influence
-        of p on the sum of these ceilings, computed with mean votes that are not ranked again, is
+        The lower ceiling predicts a participant from the mean normalised signed ranks of all
+        others, so participant p affects the ceilings of all other participants q. The influence of
+        p on the sum of these ceilings, computed with means that are not ranked again, is
 
             sum over participants q other than p, and pairs i, of g_qi (v_pi - m_qi) / (n_i - 1).
 
-        Here v_pi is the vote of participant p on pair i, m_qi the mean vote of all participants
-        except q on pair i, n_i the number of participants who judged pair i, and g_qi the
-        derivative of v_q · m_q / norm(m_q) with respect to m_qi. The mean influence over
+        Here v_pi is the normalised signed rank of pair i in the ratings of participant p, m_qi its
+        mean over all participants except q, n_i the number of participants who judged pair i, and
+        g_qi the derivative of v_q · m_q / norm(m_q) with respect to m_qi. The mean influence over
         participants is subtracted.
 
         Parameters
@@ -132,20 +133,20 @@ class SignedRankCosine(Measure):
         subset
             R choices of several participants.
         mean_of_others
-            Mean vote m_qi for the participant and the pair of each choice, shape (R,).
+            Mean m_qi for the participant q and the pair i of each choice, shape (R,).
 
         Returns
         -------
         array
             Influence of the participant of each choice, shape (R,).
         """
-        votes, participant_index = self.votes(subset), subset.participant_index
+        v, participant_index = self.normalised_responses(subset), subset.participant_index
         with np.errstate(invalid="ignore", divide="ignore"):
             # Cosine of v_q and m_q for the participant q of each choice.
             norm = np.sqrt(subset.sum_by_participant(mean_of_others**2))[participant_index]
-            cosine = subset.sum_by_participant(mean_of_others * votes)[participant_index] / norm
+            cosine = subset.sum_by_participant(mean_of_others * v)[participant_index] / norm
             # Derivative g_qi of the cosine, divided by n_i - 1.
-            gradient = (votes - cosine * mean_of_others / norm) / norm / (subset.n_judges - 1)
+            gradient = (v - cosine * mean_of_others / norm) / norm / (subset.n_judges - 1)
         # Participants without a preference, or without other judges, have no ceiling.
         has_ceiling = np.isfinite(gradient) & (subset.human_ranks.counts > 0)[participant_index]
         gradient = np.nan_to_num(gradient)
@@ -153,7 +154,7 @@ class SignedRankCosine(Measure):
         gradient_of_others = subset.sum_by_pair(gradient) - gradient
         # Sum of g_qi m_qi over the other participants q.
         centre = subset.sum_by_pair(gradient * mean_of_others) - gradient * mean_of_others
-        influence = subset.sum_by_participant(gradient_of_others * votes - centre)
+        influence = subset.sum_by_participant(gradient_of_others * v - centre)
         # Subtract the mean, so that the influences do not change the ceiling itself.
         defined = np.unique(participant_index[has_ceiling])
         influence -= influence[defined].mean() if len(defined) else 0.0
@@ -162,10 +163,11 @@ class SignedRankCosine(Measure):
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
         """Return the influence of each choice on the largest cosine that a model can reach.
 
-        The largest cosine v is the cosine of a participant's ratings with themselves, which is less
-        than 1 if ratings are tied. The largest upper noise ceiling is sqrt(v). The influence x of a
-        choice on v is its jackknife pseudo-value; the mean of x over choices is v. By the delta
-        method, its influence on sqrt(v) is sqrt(v) + (x - v) / (2 sqrt(v)).
+        A participant's cosine with a model is at most the cosine v of the participant's ratings
+        with themselves, which is less than 1 if ratings are tied. The upper noise ceiling is at
+        most sqrt(v). The influence x of a choice on v is a jackknife pseudo-value: v is the mean of
+        x over the participant's choices. The influence of the same choice on sqrt(v) is, by the
+        delta method, sqrt(v) + (x - v) / (2 sqrt(v)).
 
         Parameters
         ----------
@@ -175,17 +177,21 @@ class SignedRankCosine(Measure):
         Returns
         -------
         value : array
-            Influences on v, the maximum for models and the lower noise ceiling, shape (R,).
+            Influence x of each choice on v, shape (R,). v is the maximum of the values of models
+            and of the lower noise ceiling.
         upper_ceiling : array
-            Influences on sqrt(v), the maximum for the upper noise ceiling, shape (R,).
+            Influence of each choice on sqrt(v), the maximum of the upper noise ceiling, shape (R,).
         """
-        human = subset.human_ranks
-        # Cosine of the ratings with themselves, which is below 1 if there are ties.
-        influence = cosine_influence(human, human)
-        value = subset.mean_by_participant(influence)[subset.participant_index]
+        ranks = subset.human_ranks
+        # A model reaches the largest cosine if it ranks the pairs like the participant's ratings.
+        # x: influence of each choice on the cosine v of the ratings with themselves.
+        value_influence = cosine_influence(ranks, ranks)
+        # v of the participant of each choice; it is below 1 if ratings are tied.
+        value = subset.mean_by_participant(value_influence)[subset.participant_index]
+        # The upper noise ceiling is at most sqrt(v). Its influence, by the delta method, is
+        # sqrt(v) + (x - v) / (2 sqrt(v)).
         root = np.sqrt(value)
-        # Delta method for the square root: sqrt(v) + (x - v) / (2 sqrt(v)).
-        return influence, root + (influence - value) / (2 * root)
+        return value_influence, root + (value_influence - value) / (2 * root)
 
 
 COSINE = SignedRankCosine()

@@ -89,7 +89,7 @@ class Speed(Measure):
         # Spearman's correlation is the Pearson correlation of the ranks.
         return float(np.corrcoef(rankdata(speed), rankdata(strength))[0, 1])
 
-    def votes(self, subset: Subset) -> FloatArray:
+    def normalised_responses(self, subset: Subset) -> FloatArray:
         """Return the relative rank of each speed among the choices of the same participant.
 
         The relative rank is (r - 1/2) / n, where r is the rank of the speed (average ranks for
@@ -106,14 +106,14 @@ class Speed(Measure):
         array
             Relative ranks, shape (R,). NaN without a response time.
         """
-        speed, votes = self.responses(subset), np.full(subset.n_rows, np.nan)
+        speed, scaled_ranks = self.responses(subset), np.full(subset.n_rows, np.nan)
         for rows in subset.rows_by_participant:
             # Rank the speeds within the participant, and scale the ranks to the range from 0 to 1.
             timed = rows[~np.isnan(speed[rows])]
             if len(timed):
                 # (r - 1/2) / n, where r is the rank among the n choices with a response time.
-                votes[timed] = (rankdata(speed[timed]) - 0.5) / len(timed)
-        return votes
+                scaled_ranks[timed] = (rankdata(speed[timed]) - 0.5) / len(timed)
+        return scaled_ranks
 
 
 SPEED = Speed()

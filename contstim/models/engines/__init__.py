@@ -81,9 +81,8 @@ class EngineModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: tokens of a sentence, given the text before it, without end."""
-        # An event is the part of a text to which the score assigns a probability. Its fields are
-        # descriptions. Context before the first word, for example "<s> and 'Once upon a time'":
+        """Event whose log-probability is the score: the tokens of a sentence follow the context."""
+        # Context before the first word, for example "<s> and 'Once upon a time'".
         context = [" ".join(self.leading_tokens), repr(self.prefix) if self.prefix else ""]
         return Event(
             units="tokens",
@@ -167,11 +166,6 @@ def integer_option(spec: ModelSpec, key: str, default: str, minimum: int = 1) ->
         If the value is not an integer of at least `minimum`.
     """
     text = spec.get(key, default)
-    # Text that is no integer gets an invalid value, so that it is refused like low numbers.
-    try:
-        value = int(text)
-    except ValueError:
-        value = minimum - 1
-    if value < minimum:
+    if not text.isdecimal() or int(text) < minimum:
         raise SpecError(f"{key}={text!r} in {str(spec)!r}: give a whole number >= {minimum}")
-    return value
+    return int(text)

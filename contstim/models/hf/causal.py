@@ -154,7 +154,7 @@ class CausalModel(TransformerModel, PrefixModel):
 
     @property
     def event(self) -> CausalEvent:
-        """Text to which the model assigns a probability: words, start and end symbols."""
+        """Event whose log-probability is the score: the tokens of a sentence follow the start."""
         convert = self.checkpoint.tokenizer.convert_ids_to_tokens
         # Tokens before every sentence, for example "<s>". A prompt, which is a text before the
         # sentence, is identified by its length and a digest of its tokens.
@@ -192,23 +192,18 @@ class CausalModel(TransformerModel, PrefixModel):
                 f"{sentence!r} has one word, and {self.spec} has no prefix to predict it from; "
                 "write prefix=bos, prefix=eos or another token in the spec"
             )
-        n_words, n_end = encoded.n_words, len(self.end)  # `n_end` is 0 or 1
         # The prefix moves the tokens of the sentence to higher positions.
         positions = encoded.scored_positions[scored] + len(self.prefix)
-        # Score the end-of-sentence token, the last token, as part of the last word.
-        positions = np.append(positions, [len(ids) - 1] * n_end)
-        word_indices = np.append(encoded.word_indices[scored], [n_words - 1] * n_end)
+        word_indices = encoded.word_indices[scored]
         tokens = [encoded.units[t] for t in scored]
-        tokens += self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
-        return EncodedSentence(
-            ids=ids,
-            scored_positions=positions.astype(np.int64),
-            word_indices=word_indices.astype(np.int64),
-            units=tuple(tokens),
-            n_words=n_words,
-        )
+        # Score the end-of-sentence token, the last token, as part of the last word.
+        if self.end:
+            positions = np.append(positions, len(ids) - 1)
+            word_indices = np.append(word_indices, encoded.n_words - 1)
+            tokens += self.checkpoint.tokenizer.convert_ids_to_tokens(self.end)
+        return EncodedSentence(ids, positions, word_indices, tuple(tokens), encoded.n_words)
 
-    def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
+    def predicted_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Return the log-probability of each scored token of S sentences.
 
         The network processes tokens that several sentences have in common only once, if it supports
@@ -365,8 +360,9 @@ class CausalModel(TransformerModel, PrefixModel):
     def _prediction_positions(self, encoded: EncodedSentence) -> IntArray:
         """Return the positions at which predictions of the network are needed for a score.
 
-        Each scored token is predicted at the position before it. If word probabilities are
-        corrected for white space, the last word's end is predicted at the last token.
+        Each scored token is predicted at the position before it. With the option
+        ``words=corrected``, the score also includes the probability that the last word ends, which
+        is predicted at the last token.
         """
         positions = encoded.scored_positions - 1
         if self.corrects_white_space and not self.end:
@@ -376,10 +372,13 @@ class CausalModel(TransformerModel, PrefixModel):
     def _token_log_probs(self, encoded: EncodedSentence, predictions: _Predictions) -> FloatArray:
         """Return the log-probability in nats of each scored token of a sentence, shape (T,).
 
-        If word probabilities include the end of the word (see `CausalModel`), the log-probability
-        that the word ends is added to the last token of each word. A word can only begin where the
-        word before it has ended, so the same log-probability is subtracted from its first token.
-        `predictions` is the result of `predict` at the positions of `_prediction_positions`.
+        With the option ``words=corrected``, the log-probability of each word is
+
+            sum of log p(token) + log p(it ends after them) - log p(the previous word has ended).
+
+        The second term is added to the last token of the word, and the third is subtracted from its
+        first token. Otherwise, each token has log p(token). `predictions` is the result of
+        `predict` at the positions of `_prediction_positions`.
         """
         n_tokens = len(encoded.scored_positions)
         log_probs = np.array(predictions["token"][:n_tokens], dtype=np.float64)
@@ -390,8 +389,8 @@ class CausalModel(TransformerModel, PrefixModel):
         # The word index changes at the first token of a word, and after its last token.
         first_tokens = np.flatnonzero(np.diff(word_indices, prepend=-1))
         last_tokens = np.flatnonzero(np.diff(word_indices, append=-1))
-        # Correct for white space: p(word) = p(tokens) p(word ends after them) / p(word ends before
-        # them). `boundary[t]` is the log-probability that a word ends before token t.
+        # Corrected: p(tokens) p(the word ends after them) / p(the previous word has ended).
+        # `boundary[t]` is the log-probability that a word ends before token t.
         boundary = predictions["boundary"]
         log_divisors = boundary[first_tokens].copy()
         # The divisor of the first word is the probability that the next token can start a word.

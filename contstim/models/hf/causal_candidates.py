@@ -244,7 +244,7 @@ def score_causal_candidates(
             np.zeros(len(words)),
             np.full(len(words), log_probs.sum()),
             is_exact=False,
-            score=model.candidate_scorer(sentence, position, words),
+            score=model.whole_sentence_scorer(sentence, position, words),
             cost=ScoringCost(multiply_adds=multiply_adds, n_tokens=n_tokens),
         )
     # Bounds and estimates: words before the candidate, tokens of the candidate, later words.
@@ -260,12 +260,12 @@ def score_causal_candidates(
     # Function for exact scores, and its cost per candidate as a share of a whole sentence.
     if context.past is None:
         n_inputs = np.ones(len(words))
-        score = model.candidate_scorer(sentence, position, words)
+        score = model.whole_sentence_scorer(sentence, position, words)
     else:
         # With the cache, only the candidate and the tokens after it are computed.
         n_new = n_tokens + len(surrounding.right)
         n_inputs = n_new / (n_new + len(surrounding.left))
-        score = model.candidate_scorer(sentence, position, words, surrounding, context.score_words)
+        score = model.token_scorer(sentence, position, words, surrounding, context.score_words)
     return ReplacementScores(
         upper_bounds.copy(),
         estimates,

@@ -78,26 +78,29 @@ def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: 
     tokenizer, config
         Tokenizer and configuration as loaded by transformers.
     """
+    return digest_parts(_serialise_parts(weights, tokenizer, config))
 
-    def iter_parts() -> Iterator[bytes]:
-        # Name, type, shape and bytes of each weight.
-        for name, tensor in sorted(weights.items()):
-            yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
-            raw_bytes = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-            yield raw_bytes.numpy().tobytes()
-        # Settings of the network that can influence scores, and special tokens.
-        settings = {k: v for k, v in config.to_dict().items() if k not in _IGNORED_SETTINGS}
-        record = [settings, tokenizer.special_tokens_map]
-        # Definition of the tokenizer. Slow tokenizers, which are written in Python, cannot be
-        # serialised: use the vocabulary and the merge rules of byte-pair encoding (BPE).
-        if tokenizer.is_fast:
-            yield tokenizer.backend_tokenizer.to_str().encode()
-        else:
-            merges = getattr(tokenizer, "bpe_ranks", {})
-            record += [sorted(tokenizer.get_vocab().items()), sorted(merges.items())]
-        yield json.dumps(record, sort_keys=True, default=str).encode()
 
-    return digest_parts(iter_parts())
+def _serialise_parts(
+    weights: Mapping[str, torch.Tensor], tokenizer: Any, config: Any
+) -> Iterator[bytes]:
+    """Yield everything in a checkpoint that can influence scores, as bytes."""
+    # Name, type, shape and bytes of each weight.
+    for name, tensor in sorted(weights.items()):
+        yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
+        raw_bytes = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        yield raw_bytes.numpy().tobytes()
+    # Settings of the network that can influence scores, and special tokens.
+    settings = {k: v for k, v in config.to_dict().items() if k not in _IGNORED_SETTINGS}
+    record = [settings, tokenizer.special_tokens_map]
+    # Definition of the tokenizer. Slow tokenizers, which are written in Python, cannot be
+    # serialised: use the vocabulary and the merge rules of byte-pair encoding (BPE).
+    if tokenizer.is_fast:
+        yield tokenizer.backend_tokenizer.to_str().encode()
+    else:
+        merges = getattr(tokenizer, "bpe_ranks", {})
+        record += [sorted(tokenizer.get_vocab().items()), sorted(merges.items())]
+    yield json.dumps(record, sort_keys=True, default=str).encode()
 
 
 _LOADED: weakref.WeakValueDictionary[tuple[str, ...], Checkpoint] = weakref.WeakValueDictionary()
@@ -268,12 +271,11 @@ def find_max_tokens(model: Any, tokenizer: Any) -> int | None:
     tokenizer
         Tokenizer as loaded by transformers.
     """
-    limits = []
-    # The configuration uses different names for the limit.
-    for name in ("max_position_embeddings", "n_positions", "max_seq_len"):
-        limit = getattr(model.config, name, None)
-        if isinstance(limit, int) and limit > 0:
-            limits.append(limit)
+    names = ("max_position_embeddings", "n_positions", "max_seq_len")
+    # Configurations use one of these names for the limit. Other values than positive numbers mean
+    # that there is none.
+    values = [getattr(model.config, name, None) for name in names]
+    limits = [value for value in values if isinstance(value, int) and value > 0]
     # A table of position embeddings has one row for each position.
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):

@@ -119,31 +119,32 @@ def supports_cache(
     # Round the length up to a power of two, so that few lengths are tested.
     length = max(4, 2 ** (length - 1).bit_length())
     length = length if max_tokens is None else min(length, max_tokens)
+    return network.check_once(_gives_same_logits, length, tuple(prefix))
 
-    def gives_same_logits() -> bool:
-        # Compute pseudo-random tokens in one pass, and with their first tokens from a cache.
-        ids = network.sample_ids(length, prefix)
-        sequence = torch.from_numpy(ids[None]).to(network.device)
-        # Numbers of cached tokens: about a quarter, half and three quarters, and the extremes.
-        n_cached = {1, length // 4 + 1, length // 2, 3 * length // 4 + 1, length - 2, length - 1}
-        for start in sorted(n for n in n_cached if 0 < n < length):
-            _, past = prefill(network, ids[:start])
-            if past.cache is None:
-                return False
-            # Continue the cached tokens with the rest of the sequence, in two equal rows of a
-            # batch. Compare the logits at the first and the last new position.
-            positions = torch.tensor([start, length - 1], device=network.device)
-            rows = torch.tensor([0, 0, 1, 1], device=network.device)
-            with torch.inference_mode():
-                expected = network.logits(sequence, torch.zeros_like(positions), positions)
-                logits = network.logits(
-                    sequence[:, start:].repeat(2, 1),
-                    rows,
-                    (positions - start).repeat(2),
-                    **past.repeat(2, length - start),
-                )
-            if not network.agree(logits, expected.repeat(2, 1)):
-                return False
-        return True
 
-    return network.check_once(("cache", length, tuple(prefix)), gives_same_logits)
+def _gives_same_logits(network: Network, length: int, prefix: Sequence[int]) -> bool:
+    """Compare the logits of `length` tokens that begin with `prefix` with and without a cache."""
+    # Compute pseudo-random tokens in one pass, and with their first tokens from a cache.
+    ids = network.sample_ids(length, prefix)
+    sequence = torch.from_numpy(ids[None]).to(network.device)
+    # Numbers of cached tokens: about a quarter, half and three quarters, and the extremes.
+    n_cached = {1, length // 4 + 1, length // 2, 3 * length // 4 + 1, length - 2, length - 1}
+    for start in sorted(n for n in n_cached if 0 < n < length):
+        _, past = prefill(network, ids[:start])
+        if past.cache is None:
+            return False
+        # Continue the cached tokens with the rest of the sequence, in two equal rows of a
+        # batch. Compare the logits at the first and the last new position.
+        positions = torch.tensor([start, length - 1], device=network.device)
+        rows = torch.tensor([0, 0, 1, 1], device=network.device)
+        with torch.inference_mode():
+            expected = network.logits(sequence, torch.zeros_like(positions), positions)
+            logits = network.logits(
+                sequence[:, start:].repeat(2, 1),
+                rows,
+                (positions - start).repeat(2),
+                **past.repeat(2, length - start),
+            )
+        if not network.agree(logits, expected.repeat(2, 1)):
+            return False
+    return True

@@ -88,10 +88,11 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def event(self) -> MaskedEvent:
-        """Definition of the model's score. Scores with different definitions are not comparable.
+        """Event whose pseudo-log-probability is the score of a sentence.
 
         The fields state, for example, which tokens are scored, how log-probabilities of masked
-        tokens are combined (the metric), and in which random orders the tokens are revealed.
+        tokens are combined (the metric), and in which random orders the tokens are revealed. Scores
+        of different events are not comparable.
         """
         options = self.options
         # Special tokens before every sentence, for example "[CLS]".
@@ -148,7 +149,7 @@ class MaskedModel(TransformerModel, PrefixModel):
         plan = self.plan(encoded)
         return encoded.with_log_probs(plan.sum_by_token(log_probs), plan.stderr(log_probs))
 
-    def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
+    def predicted_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Predict masked tokens from copies of S sentences, as the metric prescribes.
 
         Copies with the same number of tokens are computed together, even if they belong to
@@ -174,9 +175,9 @@ class MaskedModel(TransformerModel, PrefixModel):
             n_rows = 0  # number of copies so far
             for i in group:
                 sentence_ids, scored, plan = encoded[i].ids, encoded[i].scored_positions, plans[i]
-                target_positions = scored[plan.tokens]
+                target_positions = scored[plan.token_indices]
                 ids.append(apply_masks(sentence_ids, scored, plan.masks, self.mask_id))
-                rows.append(plan.rows + n_rows)
+                rows.append(plan.copy_indices + n_rows)
                 positions.append(target_positions)
                 targets.append(sentence_ids[target_positions])
                 n_rows += len(plan.masks)

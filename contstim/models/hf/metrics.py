@@ -1,7 +1,7 @@
 """Scoring metrics of masked models: which tokens are masked, predicted and added up.
 
-Every metric is a weighted sum of *terms* log p(token | visible tokens). A `MaskingPlan` lists the
-masked copies of a sentence, the terms that are computed from each copy, and their weights. It
+Every metric is a weighted sum of *predictions* log p(token | visible tokens). A `MaskingPlan` lists
+the masked copies of a sentence, the tokens to predict from each copy, and their weights. It
 depends only on the numbers of tokens of the words, so sentences with the same numbers share one
 cached plan.
 """
@@ -39,8 +39,8 @@ class MaskingPlan:
     """Instructions for scoring a sentence of T tokens with a masked language model.
 
     The network predicts masked tokens from R copies of the sentence, each with a different set of
-    masked tokens. The score is a weighted sum of n *terms*, the log-probabilities of the predicted
-    tokens.
+    masked tokens. The score is a weighted sum of n *predictions*, the log-probabilities of the
+    predicted tokens.
 
     Some plans average over sampled orders of the words. Each order is paired with its reverse, and
     the standard error is computed from the scores of the pairs. The last four attributes describe
@@ -50,25 +50,26 @@ class MaskingPlan:
     ----------
     masks
         Whether each copy masks each scored token, shape (R, T).
-    rows
-        Row in `masks` of the copy that predicts each term, ascending, shape (n,).
-    tokens
-        Index of the scored token that each term predicts, shape (n,).
+    copy_indices
+        Index, in `masks`, of the copy that each prediction uses, in ascending order, shape (n,).
+    token_indices
+        Index of the predicted token among the scored tokens, shape (n,).
     weights
-        Weight of each term in the score, shape (n,).
-    pair_indices, term_indices, pair_weights
-        Weights of terms in the score of a pair, as three arrays of equal length. In pair
-        ``pair_indices[e]``, term ``term_indices[e]`` has the weight ``pair_weights[e]``.
+        Weight of each prediction in the score, shape (n,).
+    pair_indices, prediction_indices, pair_weights
+        Weights of predictions in the score of a pair of orders, as three arrays of equal length. In
+        pair ``pair_indices[e]``, prediction ``prediction_indices[e]`` has the weight
+        ``pair_weights[e]``.
     n_pairs
         Number of sampled pairs of orders.
     """
 
     masks: BoolArray
-    rows: IntArray
-    tokens: IntArray
+    copy_indices: IntArray
+    token_indices: IntArray
     weights: FloatArray
     pair_indices: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    term_indices: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    prediction_indices: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     pair_weights: FloatArray = field(default_factory=lambda: np.zeros(0))
     n_pairs: int = 0
 
@@ -82,14 +83,14 @@ class MaskingPlan:
         ----------
         values
             Log-probabilities in nats of the n predicted tokens, shape (n,). Element i is for token
-            ``tokens[i]``, predicted from copy ``rows[i]`` of the sentence.
+            ``token_indices[i]``, predicted from copy ``copy_indices[i]`` of the sentence.
 
         Returns
         -------
         array
             Scores in nats of the T scored tokens, shape (T,); their sum is the sentence score.
         """
-        sums = np.bincount(self.tokens, self.weights * values, minlength=self.masks.shape[1])
+        sums = np.bincount(self.token_indices, self.weights * values, minlength=self.masks.shape[1])
         return sums.astype(np.float64)
 
     def stderr(self, values: FloatArray) -> float:
@@ -102,7 +103,7 @@ class MaskingPlan:
         ----------
         values
             Log-probabilities in nats of the n predicted tokens, shape (n,). Element i is for token
-            ``tokens[i]``, predicted from copy ``rows[i]`` of the sentence.
+            ``token_indices[i]``, predicted from copy ``copy_indices[i]`` of the sentence.
 
         Returns
         -------
@@ -111,8 +112,8 @@ class MaskingPlan:
         """
         if not self.n_pairs:
             return 0.0
-        terms = self.pair_weights * values[self.term_indices]
-        pair_scores = np.bincount(self.pair_indices, terms, minlength=self.n_pairs)
+        weighted_values = self.pair_weights * values[self.prediction_indices]
+        pair_scores = np.bincount(self.pair_indices, weighted_values, minlength=self.n_pairs)
         return float(pair_scores.std(ddof=1) / np.sqrt(self.n_pairs))
 
 
@@ -265,8 +266,8 @@ def _plan_all_orders(word_lengths: _WordLengths, word_indices: IntArray) -> Mask
             n_rows += len(base_rows)
     return MaskingPlan(
         masks=np.concatenate(masks),
-        rows=np.concatenate(row_parts),
-        tokens=np.concatenate(token_parts),
+        copy_indices=np.concatenate(row_parts),
+        token_indices=np.concatenate(token_parts),
         weights=np.concatenate(weight_parts),
     )
 
@@ -276,20 +277,19 @@ def _plan_sampled_orders(
 ) -> MaskingPlan:
     """Build the masking plan for the mean over sampled orders of the words.
 
-    A masking plan lists masked copies of the sentence and the tokens to predict from them. Each
-    order is paired with its reverse (antithetic sampling), which decreases the variance of the
+    Each order is paired with its reverse (antithetic sampling), which decreases the variance of the
     mean. The orders depend only on the seed and the number of words, so sentences with the same
     number of words are scored with the same orders.
     """
     n_words, n_pairs = len(word_lengths), options.orders // 2
     rng = np.random.default_rng([options.seed, n_words])
     word_tokens = [np.flatnonzero(word_indices == word).tolist() for word in range(n_words)]
-    # Number the masked copies (rows) and the terms by first occurrence. A term is a pair of a row
-    # and a predicted token.
+    # Number the masked copies (rows) and the predictions by first occurrence. A prediction is
+    # identified by its row and the predicted token.
     row_by_mask: dict[frozenset[int], int] = {}
-    terms: dict[tuple[int, int], int] = {}
+    index_by_prediction: dict[tuple[int, int], int] = {}
     pair_indices: list[int] = []
-    term_indices: list[int] = []
+    prediction_indices: list[int] = []
     pair_weights: list[float] = []
     for pair in range(n_pairs):
         word_order = rng.permutation(n_words)
@@ -302,25 +302,26 @@ def _plan_sampled_orders(
             for mask, target, weight in predictions:
                 row = row_by_mask.setdefault(mask, len(row_by_mask))
                 pair_indices.append(pair)
-                term_indices.append(terms.setdefault((row, target), len(terms)))
+                index = index_by_prediction.setdefault((row, target), len(index_by_prediction))
+                prediction_indices.append(index)
                 # The score of a pair is the mean over its two orders.
                 pair_weights.append(weight / 2)
 
     masks = np.zeros((len(row_by_mask), len(word_indices)), dtype=np.bool_)
     for mask, row in row_by_mask.items():
         masks[row, list(mask)] = True
-    # Sort the terms by row. `argsort(order)` gives the new number of each term.
-    rows, tokens = np.array(list(terms), dtype=np.int64).T
+    # Sort the predictions by row. `argsort(order)` gives the new number of each prediction.
+    rows, tokens = np.array(list(index_by_prediction), dtype=np.int64).T
     order = np.argsort(rows, kind="stable")
-    sorted_indices = np.argsort(order)[np.array(term_indices)]
+    sorted_indices = np.argsort(order)[np.array(prediction_indices)]
     weights = np.array(pair_weights)
     return MaskingPlan(
         masks=masks,
-        rows=rows[order],
-        tokens=tokens[order],
+        copy_indices=rows[order],
+        token_indices=tokens[order],
         weights=np.bincount(sorted_indices, weights, minlength=len(rows)) / n_pairs,
         pair_indices=np.array(pair_indices, dtype=np.int64),
-        term_indices=sorted_indices,
+        prediction_indices=sorted_indices,
         pair_weights=weights,
         n_pairs=n_pairs,
     )
@@ -433,43 +434,43 @@ def create_masking_plan(word_lengths: _WordLengths, options: MaskedOptions) -> M
 
 
 @dataclass(frozen=True, eq=False)
-class ClassifiedTerms:
-    """Terms of the score of a sentence, classified by their relation to one word.
+class ClassifiedPredictions:
+    """Predictions that add up to the score of a sentence, classified by their relation to one word.
 
-    The masking plan lists masked copies of the sentence and K *terms*. A term is the
-    log-probability of a masked token, predicted from one of the copies. The score is the weighted
-    sum of the terms.
+    A *prediction* is the log-probability of a token, computed from a copy of the sentence in which
+    some tokens are masked. The score of the sentence is the weighted sum of K predictions, which
+    its `MaskingPlan` lists.
 
     Attributes
     ----------
-    plan
-        Masking plan of the sentence, with K terms.
     word_tokens
         Indices of the n tokens of the word among the scored tokens of the sentence, shape (n,).
-    is_word_term
-        Whether each term predicts a token of the word, shape (K,).
-    masked_terms
-        Indices of the terms that are predicted from copies with the whole word masked.
-    visible_terms
-        Indices of the terms that are predicted from copies with a visible token of the word.
+    word_from_masked, others_from_masked
+        Indices, in the plan, of the predictions from copies in which the whole word is masked:
+        predictions of the word's tokens, and of the tokens of other words.
+    word_from_visible, others_from_visible
+        Indices of the predictions from copies in which a token of the word is visible.
+    from_masked, from_visible
+        Indices of the predictions of all tokens from both kinds of copies, in ascending order.
     """
 
-    plan: MaskingPlan
     word_tokens: IntArray
-    is_word_term: BoolArray
-    masked_terms: IntArray
-    visible_terms: IntArray
+    word_from_masked: IntArray
+    others_from_masked: IntArray
+    word_from_visible: IntArray
+    others_from_visible: IntArray
+    from_masked: IntArray
+    from_visible: IntArray
 
 
 @lru_cache(maxsize=128)
-def classify_terms(
+def classify_predictions(
     word_lengths: tuple[int, ...], position: int, options: MaskedOptions
-) -> ClassifiedTerms:
-    """Classify the terms of a sentence's score by whether they change if one word is replaced.
+) -> ClassifiedPredictions:
+    """Classify the predictions of a sentence's tokens by whether they change with one word.
 
-    The score under a masked model is a weighted sum of terms, each the log-probability of a masked
-    token that is predicted from a copy of the sentence. A term changes with the word if it predicts
-    a token of the word, or if a token of the word is visible in the copy.
+    Each token is predicted from a copy of the sentence with some masked tokens. A prediction
+    changes with the word if it is of the word's tokens, or if the copy shows one of them.
 
     Parameters
     ----------
@@ -478,19 +479,22 @@ def classify_terms(
     position
         Index of the word, counted from 0.
     options
-        Options of the model, including the metric, which determines the terms.
+        Options of the model, including the metric, which determines the predictions.
 
-    Returns
-    -------
-    ClassifiedTerms
-        Indices of the terms in each class.
     """
     plan = create_masking_plan(word_lengths, options)
     start = sum(word_lengths[:position])  # index of the word's first token
     word_tokens = np.arange(start, start + word_lengths[position])
-    # A term of the plan is the log-probability of one token, predicted from one masked copy of the
-    # sentence. Does it predict a token of the word? Is the whole word masked in its copy?
-    is_word_term = np.isin(plan.tokens, word_tokens)
-    is_masked = np.all(plan.masks[:, word_tokens], axis=1)[plan.rows]
-    masked_terms, visible_terms = np.flatnonzero(is_masked), np.flatnonzero(~is_masked)
-    return ClassifiedTerms(plan, word_tokens, is_word_term, masked_terms, visible_terms)
+    # The plan lists tokens to predict from masked copies of the sentence. Is the predicted token
+    # part of the word? Is the whole word masked in the copy?
+    predicts_word = np.isin(plan.token_indices, word_tokens)
+    is_word_masked = np.all(plan.masks[:, word_tokens], axis=1)[plan.copy_indices]
+    return ClassifiedPredictions(
+        word_tokens,
+        word_from_masked=np.flatnonzero(predicts_word & is_word_masked),
+        others_from_masked=np.flatnonzero(~predicts_word & is_word_masked),
+        word_from_visible=np.flatnonzero(predicts_word & ~is_word_masked),
+        others_from_visible=np.flatnonzero(~predicts_word & ~is_word_masked),
+        from_masked=np.flatnonzero(is_word_masked),
+        from_visible=np.flatnonzero(~is_word_masked),
+    )

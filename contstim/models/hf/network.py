@@ -187,7 +187,7 @@ class Network:
     n_logits
         Number of logits per position.
     checks
-        Whether the network passed each test of `check_once`, by the key of the test.
+        Whether the network passed each test of `check_once`, by name and arguments of the test.
     """
 
     def __init__(self, model: Any, device: torch.device, *, attends_to_all: bool = False) -> None:
@@ -438,21 +438,22 @@ class Network:
         ids[: len(prefix)] = prefix[:length]
         return ids
 
-    def check_once(self, key: tuple[object, ...], check: Callable[[], bool]) -> bool:
+    def check_once(self, check: Callable[..., bool], *arguments: object) -> bool:
         """Return whether the network passes a test. The test is run only once.
 
         A network that raises one of `FORWARD_ERRORS` fails the test.
 
         Parameters
         ----------
-        key
-            Name and parameters of the test, under which the result is stored.
         check
-            Function that runs the test and returns whether the network passes.
+            Function that tests a network and returns whether it passes.
+        *arguments
+            Arguments of the function after the network.
         """
+        key = (check.__name__, *arguments)
         if key not in self.checks:
             try:
-                self.checks[key] = check()
+                self.checks[key] = check(self, *arguments)
             except FORWARD_ERRORS:
                 self.checks[key] = False
         return self.checks[key]

@@ -90,9 +90,9 @@ class SharedOptions(_SpecOptions):
     Attributes
     ----------
     first
-        Form of the first word if tokens include the white space before a word: ``spaced`` inserts
-        a space before the sentence, ``unspaced`` requires that there is none, ``auto`` leaves the
-        decision to the tokenizer.
+        White space before the first word of a sentence, if tokens include white space: ``spaced``
+        inserts a space before the sentence, ``unspaced`` requires that there is none, ``auto``
+        leaves the decision to the tokenizer.
     punctuation
         ``keep``: punctuation marks are scored with their word. ``context``: the marks that end
         the sentence are visible to the network but not scored.
@@ -168,7 +168,10 @@ class CausalOptions(_SpecOptions):
 
 @dataclass(frozen=True)
 class CausalEvent(Event):
-    """Text to which a causal model assigns a probability; stored with each score.
+    """Event whose log-probability is the score of a sentence under a causal model.
+
+    The event is that the tokens of the sentence follow the start symbol. It is stored with each
+    score, because scores are comparable only if their events are equal.
 
     Attributes
     ----------
@@ -186,13 +189,16 @@ class CausalEvent(Event):
 
 @dataclass(frozen=True)
 class MaskedEvent(Event):
-    """Definition of the score of a masked model, which is stored with each score.
+    """Event whose pseudo-log-probability is the score of a sentence under a masked model.
+
+    The event is that the masked tokens of the sentence are predicted. It is stored with each score,
+    because scores are comparable only if their events are equal.
 
     Attributes
     ----------
     first
-        Form of the first word: ``spaced`` if its token includes a space, ``unspaced`` if not, or
-        ``unmarked`` if tokens do not include white space.
+        White space before the first word of a sentence: ``spaced`` if the first token begins with a
+        space, ``unspaced`` if not, or ``unmarked`` if no token of the model contains white space.
     normalised
         ``vocabulary`` if probabilities are normalised over all tokens, ``class`` if over
         word-starting or word-continuing tokens only.

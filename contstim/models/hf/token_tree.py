@@ -329,31 +329,32 @@ def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) ->
         Ids of the tokens at the beginning of every sequence.
     """
     length = max(16, 2 ** (length - 1).bit_length())  # rounded up to a power of two
+    return network.check_once(_cache_gives_same_logits, length, tuple(prefix))
+
+
+def _cache_gives_same_logits(network: Network, length: int, prefix: Sequence[int]) -> bool:
+    """Compare the logits of two sequences of `length` tokens with and without a `TreeCache`."""
     n_cached = max(_TESTED_CACHE, 2 * length)
-
-    def gives_same_logits() -> bool:
-        # Cache all but the last nine of some pseudo-random tokens.
-        ids = network.sample_ids(length, prefix)
-        _, past = TreeCache.prefill(network, ids[:-9], use_cache=True)
-        # Enlarge the cache by copies of its tokens. They are visible only to a second row, which is
-        # extended as well, so that they stay in the cache.
-        repeated = np.resize(np.arange(length - 9), n_cached - length)
-        for layer in past.cache.layers:
-            layer.keys = torch.cat([layer.keys, layer.keys[:, :, repeated]], dim=2)
-            layer.values = torch.cat([layer.values, layer.values[:, :, repeated]], dim=2)
-        is_visible = np.arange(n_cached - 9) < length - 9
-        past = TreeCache(past.ids * 2, past.cache, np.stack([is_visible, ~is_visible]))
-        # Split the last nine tokens into groups of 1, 3, 2 and 3 tokens. Append two groups to the
-        # first row, which makes two rows, and then one further group to each row.
-        a, b, c, d = (tuple(group.tolist()) for group in np.split(ids[-9:], [1, 4, 6]))
-        extended, _ = past.extend(network, [0, 0, 1], [a, b, a], all_logits=False)
-        _, logits = extended.extend(network, [1, 0, 2], [c, d, a], all_logits=False)
-        # Compare the last logits with the logits of the same rows without a cache.
-        rows = [past.ids[0] + b + c, past.ids[0] + a + d]
-        expected = torch.cat(network.logits_at(rows, [[len(row) - 1] for row in rows]))
-        return network.agree(logits[:2], expected)
-
-    return network.check_once(("tree cache", length, tuple(prefix)), gives_same_logits)
+    # Cache all but the last nine of some pseudo-random tokens.
+    ids = network.sample_ids(length, prefix)
+    _, past = TreeCache.prefill(network, ids[:-9], use_cache=True)
+    # Enlarge the cache by copies of its tokens. They are visible only to a second row, which is
+    # extended as well, so that they stay in the cache.
+    repeated = np.resize(np.arange(length - 9), n_cached - length)
+    for layer in past.cache.layers:
+        layer.keys = torch.cat([layer.keys, layer.keys[:, :, repeated]], dim=2)
+        layer.values = torch.cat([layer.values, layer.values[:, :, repeated]], dim=2)
+    is_visible = np.arange(n_cached - 9) < length - 9
+    past = TreeCache(past.ids * 2, past.cache, np.stack([is_visible, ~is_visible]))
+    # Split the last nine tokens into groups of 1, 3, 2 and 3 tokens. Append two groups to the
+    # first row, which makes two rows, and then one further group to each row.
+    a, b, c, d = (tuple(group.tolist()) for group in np.split(ids[-9:], [1, 4, 6]))
+    extended, _ = past.extend(network, [0, 0, 1], [a, b, a], all_logits=False)
+    _, logits = extended.extend(network, [1, 0, 2], [c, d, a], all_logits=False)
+    # Compare the last logits with the logits of the same rows without a cache.
+    rows = [past.ids[0] + b + c, past.ids[0] + a + d]
+    expected = torch.cat(network.logits_at(rows, [[len(row) - 1] for row in rows]))
+    return network.agree(logits[:2], expected)
 
 
 def supports_trees(
@@ -382,29 +383,32 @@ def supports_trees(
     depth = min(max(4, 2 ** (depth - 1).bit_length()), max_tokens // 2)
     # Both sizes are rounded up to a power of two, within the limits.
     n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), max_tokens)
+    return network.check_once(_tree_gives_same_logits, n_tokens, depth, tuple(prefix))
 
-    def gives_same_logits() -> bool:
-        # Fill a tree with sequences that begin with the first tokens of the first sequence:
-        # alternately with half and with a quarter of them. All other tokens are new.
-        ids = network.sample_ids(n_tokens, prefix)
-        sequences, unused = [ids[:depth]], ids[depth:]
-        while len(unused):
-            n_shared = depth // (2 if len(sequences) % 2 else 4)
-            n_new = depth - n_shared
-            sequences.append(np.append(sequences[0][:n_shared], unused[:n_new]))
-            unused = unused[n_new:]
-        tree = pack_trees(sequences, max_tokens=len(ids))[0]
-        for number, path in zip(tree.sequences, tree.paths, strict=True):
-            # Compare the logits at up to nine positions of each sequence.
-            sampled = np.unique(np.linspace(0, len(path) - 1, 9).astype(np.int64))
-            positions = torch.from_numpy(sampled).to(network.device)
-            # The expected logits are computed from the sequence without a tree: a batch of one row.
-            sequence = torch.from_numpy(sequences[number])[None].to(network.device)
-            row_indices = torch.zeros_like(positions)
-            with torch.inference_mode():
-                expected = network.logits(sequence, row_indices, positions)
-            if not network.agree(tree_logits(network, tree, path[sampled]), expected):
-                return False
-        return True
 
-    return network.check_once(("trees", n_tokens, depth, tuple(prefix)), gives_same_logits)
+def _tree_gives_same_logits(
+    network: Network, n_tokens: int, depth: int, prefix: Sequence[int]
+) -> bool:
+    """Compare the logits in a tree with the logits in its sequences, of `depth` tokens each."""
+    # Fill a tree with sequences that begin with the first tokens of the first sequence:
+    # alternately with half and with a quarter of them. All other tokens are new.
+    ids = network.sample_ids(n_tokens, prefix)
+    sequences, unused = [ids[:depth]], ids[depth:]
+    while len(unused):
+        n_shared = depth // (2 if len(sequences) % 2 else 4)
+        n_new = depth - n_shared
+        sequences.append(np.append(sequences[0][:n_shared], unused[:n_new]))
+        unused = unused[n_new:]
+    tree = pack_trees(sequences, max_tokens=len(ids))[0]
+    for number, path in zip(tree.sequences, tree.paths, strict=True):
+        # Compare the logits at up to nine positions of each sequence.
+        sampled = np.unique(np.linspace(0, len(path) - 1, 9).astype(np.int64))
+        positions = torch.from_numpy(sampled).to(network.device)
+        # The expected logits are computed from the sequence without a tree: a batch of one row.
+        sequence = torch.from_numpy(sequences[number])[None].to(network.device)
+        row_indices = torch.zeros_like(positions)
+        with torch.inference_mode():
+            expected = network.logits(sequence, row_indices, positions)
+        if not network.agree(tree_logits(network, tree, path[sampled]), expected):
+            return False
+    return True

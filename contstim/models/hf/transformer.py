@@ -187,7 +187,7 @@ class TransformerModel(SentenceModel):
         return encoded
 
     @abstractmethod
-    def term_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
+    def predicted_log_probs(self, encoded: Sequence[EncodedSentence]) -> list[FloatArray]:
         """Return the log-probabilities from which the score of each sentence is computed.
 
         A causal model predicts each scored token once. A masked model may predict a token several
@@ -205,7 +205,7 @@ class TransformerModel(SentenceModel):
         """
 
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
-        """Combine the log-probabilities of `term_log_probs` into one for each scored token."""
+        """Combine the log-probabilities of `predicted_log_probs` into one for each scored token."""
         return encoded.with_log_probs(log_probs)
 
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
@@ -221,11 +221,10 @@ class TransformerModel(SentenceModel):
             If the network computes NaN, as some do in 16 bits.
         """
         encoded = self.encode(sentences)
-        # Terms are the log-probabilities that the network predicts. A masked model may need several
-        # of them for one token.
-        log_probs = self.term_log_probs(encoded)
-        for sentence, terms in zip(sentences, log_probs, strict=True):
-            if np.isnan(terms).any():
+        # A masked model may predict a token several times, from different masked copies.
+        log_probs = self.predicted_log_probs(encoded)
+        for sentence, sentence_log_probs in zip(sentences, log_probs, strict=True):
+            if np.isnan(sentence_log_probs).any():
                 raise ModelFileError(
                     f"{self.spec} computes NaN for {sentence!r}; set dtype=float32 in the spec or "
                     "use a checkpoint that is not damaged"
@@ -236,13 +235,13 @@ class TransformerModel(SentenceModel):
         return [self.to_token_scores(*pair) for pair in zip(encoded, log_probs, strict=True)]
 
     def encode_and_score(self, sentence: str) -> tuple[EncodedSentence, FloatArray]:
-        """Return the tokens of a sentence and the log-probabilities of `term_log_probs`.
+        """Return the tokens of a sentence and the log-probabilities of `predicted_log_probs`.
 
         The result for the last sentence is cached.
         """
         if self._last_scored is None or self._last_scored[0] != sentence:
             encoded = self.encode([sentence])
-            self._last_scored = (sentence, encoded[0], self.term_log_probs(encoded)[0])
+            self._last_scored = (sentence, encoded[0], self.predicted_log_probs(encoded)[0])
         return self._last_scored[1:]
 
     def iter_groups(
@@ -305,15 +304,30 @@ class TransformerModel(SentenceModel):
             return super().score_replacements(sentence, position, words)
         return self.score_candidates(sentence, position, words)
 
-    def candidate_scorer(
+    def whole_sentence_scorer(
+        self, sentence: Sentence, position: int, words: WordList
+    ) -> Callable[[IntArray], FloatArray]:
+        """Return a function that replaces the word at `position` and scores the whole sentences.
+
+        The function receives the indices in `words` of k candidates for this position, shape (k,).
+        It returns the scores of the k sentences in nats, shape (k,).
+        """
+        return lambda candidates: self.score(
+            [str(sentence.replace(position, words.words[i])) for i in candidates]
+        )
+
+    def token_scorer(
         self,
         sentence: Sentence,
         position: int,
         words: WordList,
-        surrounding: SurroundingTokens | None = None,
-        score_tokens: Callable[[IntArray], FloatArray] | None = None,
+        surrounding: SurroundingTokens,
+        score_tokens: Callable[[IntArray], FloatArray],
     ) -> Callable[[IntArray], FloatArray]:
-        """Return a function that computes the exact scores of selected candidate words.
+        """Return a function that scores a sentence with each of several candidates for one word.
+
+        A fast function scores the candidates that do not change the tokens of the other words. The
+        other candidates are scored as whole sentences.
 
         Parameters
         ----------
@@ -327,62 +341,36 @@ class TransformerModel(SentenceModel):
             Tokens of the sentence before and after the word.
         score_tokens
             Fast function that maps the token ids of k candidates with n tokens each, shape (k, n),
-            to the scores of the sentences, shape (k,). It is used for candidates that do not change
-            the tokens in `surrounding`. Other candidates are scored as whole sentences.
+            to the scores of the sentences, shape (k,).
 
         Returns
         -------
         callable
             Function from indices of k candidates, shape (k,), to scores in nats, shape (k,).
         """
-        candidates = self.tokenizer.candidates(sentence, position, words).tokens
-
-        def score(indices: IntArray) -> FloatArray:
-            indices = np.asarray(indices, dtype=np.int64)
-            texts = [str(sentence.replace(position, words.words[i])) for i in indices]
-            if score_tokens is None or surrounding is None:
-                return self.score(texts)
-            tokens = [candidates[i] for i in indices]
-            return self._score_candidate_tokens(texts, tokens, surrounding, score_tokens)
-
-        return score
-
-    def _score_candidate_tokens(
-        self,
-        texts: list[str],
-        tokens: list[tuple[int, ...]],
-        surrounding: SurroundingTokens,
-        score_tokens: Callable[[IntArray], FloatArray],
-    ) -> FloatArray:
-        """Return the scores of k sentences that differ in one word, in nats, shape (k,).
-
-        Parameters
-        ----------
-        texts
-            The k sentences.
-        tokens
-            Token ids of the word in each sentence.
-        surrounding
-            Tokens before and after the word, equal for all sentences.
-        score_tokens
-            Fast function, see `candidate_scorer`. It is used for sentences that consist of
-            ``surrounding.left``, the tokens of the word and ``surrounding.right``. Other sentences
-            are scored as a whole.
-        """
+        all_tokens = self.tokenizer.candidates(sentence, position, words).tokens
         left, right = surrounding.left.tolist(), surrounding.right.tolist()
-        # Indices of the sentences to score with the fast function, by the number of tokens of the
-        # word. The number 0 stands for sentences to score as a whole.
-        sentences_by_length: dict[int, list[int]] = {}
-        for i, text_ids in enumerate(self.tokenizer.tokenize(texts)):
-            has_same_tokens = [*self.prefix, *text_ids, *self.end] == [*left, *tokens[i], *right]
-            sentences_by_length.setdefault(has_same_tokens * len(tokens[i]), []).append(i)
-        scores = np.empty(len(texts), dtype=np.float64)
-        for length, indices in sentences_by_length.items():
-            if length == 0:
-                scores[indices] = self.score([texts[i] for i in indices])
-                continue
-            scores[indices] = score_tokens(np.array([tokens[i] for i in indices], dtype=np.int64))
-        return scores
+
+        def score_candidates(candidates: IntArray) -> FloatArray:
+            texts = [str(sentence.replace(position, words.words[i])) for i in candidates]
+            # Tokenise the sentences: do the words before and after the candidate keep their tokens?
+            # Group the sentences in which they do by the number of tokens of the candidate.
+            tokens = [all_tokens[i] for i in candidates]
+            changed: list[int] = []
+            unchanged_by_length: dict[int, list[int]] = {}
+            for k, text_ids in enumerate(self.tokenizer.tokenize(texts)):
+                if [*self.prefix, *text_ids, *self.end] == [*left, *tokens[k], *right]:
+                    unchanged_by_length.setdefault(len(tokens[k]), []).append(k)
+                else:
+                    changed.append(k)
+            scores = np.empty(len(texts), dtype=np.float64)
+            if changed:
+                scores[changed] = self.score([texts[k] for k in changed])
+            for group in unchanged_by_length.values():
+                scores[group] = score_tokens(np.array([tokens[k] for k in group], dtype=np.int64))
+            return scores
+
+        return score_candidates
 
     def token_unigram(self) -> SentenceModel | None:
         """Return the unigram model of this model's tokens."""

@@ -97,7 +97,7 @@ class TokenUnigram(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: the same tokens as the transformer."""
+        """Event whose log-probability is the score: the same tokens as for the transformer."""
         return self.model.event
 
     @property

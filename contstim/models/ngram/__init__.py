@@ -157,18 +157,23 @@ class ReplacementScorer:
         all_words = np.arange(self._size)
         self._unigrams = _CandidateNgrams(all_words, all_words)
 
-        # Group the n-grams of each order above 1 by their suffixes, to find all first words that
-        # can precede a suffix. A suffix consists of all words but the first.
+        # For example, the n-gram "the big dog" has the context "the big" and the suffix "big dog".
+        # To find all first words that can precede a suffix, sort the n-grams of each order above 1
+        # by their suffix. `level` contains the n-grams of n + 1 words.
         self._by_suffix: list[tuple[_CandidateNgrams, IntArray]] = []
         first_words = all_words
-        for n, suffixes in enumerate(table.suffix_ids[1:], start=1):
-            # An n-gram has the same first word as its context, `key // V`.
-            first_words = first_words[table.levels[n].keys // self._size]
-            # After sorting by suffix, the group of suffix s is [ends[s - 1], ends[s]).
-            sorted_ids = np.argsort(suffixes, kind="stable")
-            n_suffixes = len(table.levels[n - 1].keys)
-            ends = np.cumsum(np.bincount(suffixes, minlength=n_suffixes))
-            self._by_suffix.append((_CandidateNgrams(first_words[sorted_ids], sorted_ids), ends))
+        for n, level in enumerate(table.levels[1:], start=1):
+            # The key of an n-gram is (id of its context) * V + (id of its last word). The n-gram
+            # has the same first word as its context, whose first word is known from the last order.
+            context_ids = level.keys // self._size
+            first_words = first_words[context_ids]
+            suffix_ids = table.suffix_ids[n]
+            sorted_ids = np.argsort(suffix_ids, kind="stable")
+            # Count the n-grams with each suffix. The sum of the counts up to suffix s is the end of
+            # the slice of sorted n-grams with suffix s.
+            counts = np.bincount(suffix_ids, minlength=len(table.levels[n - 1].keys))
+            sorted_ngrams = _CandidateNgrams(first_words[sorted_ids], sorted_ids)
+            self._by_suffix.append((sorted_ngrams, np.cumsum(counts)))
 
     def _find_ngram(self, order: int, context: int, word: int) -> int:
         """Return the id of an n-gram, or -1 if the table does not contain it.

@@ -355,15 +355,14 @@ def _find_ngram_keys(
 ) -> IntArray | None:
     """Return integers that identify the n-grams in L lines of a file, shape (L,).
 
-    The integers are the keys of `NgramLevel`. `levels` contains all shorter n-grams of the file.
-    The result is None if the file is incomplete: a line has an n-gram, but `levels` does not
-    contain the first n - 1 words of this n-gram.
+    The key of an n-gram is (id of its first n - 1 words) * V + (id of its last word), where V is
+    `n_words`. The ids are looked up in `levels`, the shorter n-grams of the file. The result is
+    None if they are incomplete. For example, a file with "the big dog" must also contain "the big".
     """
     order = len(levels) + 1
     # The fields 1, 2, ..., n of a line are the words of its n-gram.
     keys = index.find_ids(block, 1)
-    # The key of an n-gram is (id of its first n-1 words) * V + (id of its last word). Look up the
-    # n-gram of the first two words, then of the first three, and so on.
+    # Look up the n-gram of the first two words, then of the first three, and so on.
     for field in range(2, order + 1):
         keys = keys * n_words + index.find_ids(block, field)
         if field < order:

@@ -170,7 +170,7 @@ class NgramModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: words after ``<s>``, and ``</s>`` if it is scored."""
+        """Event whose log-probability is the score: words after ``<s>``, ``</s>`` if scored."""
         # The tokenizer adds how words, punctuation and case are treated.
         return self._tokenizer.event(START, END if self.scores_end else "none")
 
@@ -244,17 +244,13 @@ class NgramModel(SentenceModel, PrefixModel):
         UnknownWordError
             If the model does not know a word, unless the spec contains ``unknown=unk``.
         """
+        end = END if self.scores_end else None
         scores = []
         for sentence in check_sentences(sentences):
             encoded = self._tokenizer.encode(sentence)
-            tokens, word_indices = encoded.tokens, encoded.word_indices
-            # The end symbol belongs to the last word.
-            if self.scores_end:
-                tokens = (*tokens, END)
-                word_indices = np.append(word_indices, encoded.n_words - 1)
             # Convert base-10 logarithms to nats.
             log_probs = np.array(self._log10_probs(sentence), dtype=np.float64) * _NATS
-            scores.append(TokenScores(tokens, log_probs, word_indices, encoded.n_words))
+            scores.append(encoded.with_log_probs(log_probs, end))
         return scores
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:

@@ -55,7 +55,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: words after ``<s>``, and ``</s>`` if it is scored."""
+        """Event whose log-probability is the score: words after ``<s>``, ``</s>`` if scored."""
         # The tokenizer adds how words, punctuation and case are treated.
         return self._tokenizer.event(START, END if self._scores_end else "none")
 
@@ -81,16 +81,10 @@ class RecurrentModel(SentenceModel, PrefixModel):
     def score_tokens(self, sentences: Sequence[str]) -> list[TokenScores]:
         """Score every token of S sentences; see `SentenceModel.score_tokens`."""
         encoded = [self._tokenizer.encode(sentence) for sentence in check_sentences(sentences)]
-        log_probs_by_sentence = self._log_probs([sentence.ids for sentence in encoded])
-        scores = []
-        for sentence, log_probs in zip(encoded, log_probs_by_sentence, strict=True):
-            tokens, word_indices = sentence.tokens, sentence.word_indices
-            # The end symbol belongs to the last word.
-            if self._scores_end:
-                tokens = (*tokens, END)
-                word_indices = np.append(word_indices, sentence.n_words - 1)
-            scores.append(TokenScores(tokens, log_probs, word_indices, sentence.n_words))
-        return scores
+        log_probs = self._log_probs([sentence.ids for sentence in encoded])
+        end = END if self._scores_end else None
+        pairs = zip(encoded, log_probs, strict=True)
+        return [sentence.with_log_probs(values, end) for sentence, values in pairs]
 
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return the empty prefix, from which sentences are written word by word.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from contstim.errors import InputError
@@ -141,12 +141,15 @@ class SynthesisStage(Stage):
                     f"{spec!r} is a table of scores and cannot score new sentences; use a model "
                     "that can be loaded"
                 )
-        # Check the words that the option `edits` lists for single positions of the sentence.
-        listed_words = [word for _, words in options.parsed_edits.words for word in words]
+        # The option `edits` may list, for a position of the sentence, the words that are allowed
+        # there. The vocabulary must not exclude them, and the models must know some of them.
+        words_by_position = options.parsed_edits.words
+        listed_words = [word for _, words in words_by_position for word in words]
         run.plan.vocabulary.check_not_blocked(listed_words, run.plan.folder, run.language)
         options.check_words(run.all_models, run.sentences, run.language)
 
-        # Renaming the models fails if two specification strings describe the same model.
+        # Refuse two specification strings that describe the same model. `rename_models` raises an
+        # error if the models of a problem do not have different names.
         names = {spec: model.name for spec, model in run.all_models.items()}
         for problem in itertools.chain(*self.get_job(run).sentences_by_problems):
             problem.rename_models(names)
@@ -268,24 +271,21 @@ class _PoolStage(SynthesisStage):
             "missing": len(run.store.find_missing(tasks)),
             **job.collect_notes(),
         }
-        # Mapping from sampled sentence to its log-probabilities under the language model from which
-        # it was sampled.
+        # Log-probabilities of each sampled sentence under the language model that wrote it.
         drafts = job.read_drafts()
         natural = dict.fromkeys(sentence for _, sentence in job.inputs)
         sampled = [sentence for sentence in job.candidates if sentence not in natural]
-
-        def yield_rows() -> Iterator[tuple[object, ...]]:
-            # Add the source of the sentence and three log-probabilities to each row of scores. The
-            # log-probabilities are known only for sampled sentences.
-            for row in run.score_rows([*natural, *sampled]):
-                sentence = row[0]
-                if sentence in natural:
-                    yield (*row, "natural", "", "", "")
-                else:
-                    draft = drafts[sentence]
-                    yield (*row, "sampled", draft["log_prob"], draft["worst"], draft["end"])
-
-        return format_csv_rows((*run.score_columns, *POOL_COLUMNS), yield_rows()), notes
+        # Add `POOL_COLUMNS` to each row of scores: the source of the sentence and, for sampled
+        # sentences, three log-probabilities.
+        rows = []
+        for row in run.score_rows([*natural, *sampled]):
+            sentence = row[0]
+            if sentence in natural:
+                rows.append((*row, "natural", "", "", ""))
+            else:
+                draft = drafts[sentence]
+                rows.append((*row, "sampled", draft["log_prob"], draft["worst"], draft["end"]))
+        return format_csv_rows((*run.score_columns, *POOL_COLUMNS), rows), notes
 
 
 SYNTHESIS_STAGE = SynthesisStage()

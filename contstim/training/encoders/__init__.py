@@ -57,10 +57,10 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def student_kind(spec: ModelSpec) -> ScoreKind:
-    """Describe the scores of a student: a small network that estimates another model's scores.
+    """Describe the scores of a student, a small network that estimates the scores of a teacher.
 
-    The scores have the same upper bound as the scores of the other model, the teacher. The bound is
-    infinite if the training record cannot be read, for example because it is on another machine.
+    The estimates have the same upper bound as the teacher's scores. The bound is infinite if the
+    training record cannot be read, for example because it is on another machine.
 
     Parameters
     ----------
@@ -71,14 +71,14 @@ def student_kind(spec: ModelSpec) -> ScoreKind:
         teacher = read_record(spec.path, "student")["teacher"]
     except (KeyError, ModelFileError):
         teacher = {}
-    # `teacher` describes the scores of the model that the student was trained to imitate.
     upper_bound = teacher.get("highest")  # highest possible score of the teacher
     return ScoreKind(
         name="estimate of a score",
-        unit="score",
+        unit="score",  # the unit is called "score" if it is not the nat
         highest=math.inf if upper_bound is None else float(upper_bound),
         splits_over_words=False,
-        # Without a record, assume that the teacher's score is a log-probability.
+        # Is the difference between two scores a log-probability ratio in nats? Without a record,
+        # assume that the teacher's scores are log-probabilities.
         differs_in_nats=bool(teacher.get("differs_in_nats", True)),
     )
 

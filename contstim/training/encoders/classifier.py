@@ -25,7 +25,10 @@ _OUTPUTS = {
 
 @dataclass(frozen=True)
 class ClassifierEvent(Event):
-    """Definition of the score of an acceptability classifier, for comparison with other scores.
+    """What the score of an acceptability classifier means; it is not the probability of an event.
+
+    Language models state the event whose log-probability is the score. A classifier states its
+    labels instead, so that its scores are not compared with log-probabilities.
 
     Attributes
     ----------
@@ -131,7 +134,7 @@ class ClassifierModel(FirstTokenModel):
 
     @property
     def event(self) -> ClassifierEvent:
-        """Definition of the score: the confidence in the predicted label."""
+        """Meaning of the score: the confidence in a label, in place of an event's probability."""
         n_members = len(self.members)
         # With several members, the label of the majority determines the score.
         return ClassifierEvent(

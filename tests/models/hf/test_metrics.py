@@ -36,7 +36,12 @@ def _value(hidden: np.ndarray, slot: int) -> float:
 
 
 def _values(plan: MaskingPlan) -> np.ndarray:
-    return np.array([_value(plan.masks[r], s) for r, s in zip(plan.rows, plan.tokens, strict=True)])
+    return np.array(
+        [
+            _value(plan.masks[r], s)
+            for r, s in zip(plan.copy_indices, plan.token_indices, strict=True)
+        ]
+    )
 
 
 def _over_all_orders(word_lengths: tuple[int, ...]) -> np.ndarray:
@@ -74,7 +79,7 @@ def test_exact_plan_of_eight_words_has_255_rows() -> None:
     assert plan.masks.shape == (255, 8)
     assert len({m.tobytes() for m in plan.masks}) == 255
     # Each word's terms over the contexts it is predicted in have weights that sum to 1.
-    np.testing.assert_allclose(plan.sum_by_token(np.ones(len(plan.rows))), np.ones(8))
+    np.testing.assert_allclose(plan.sum_by_token(np.ones(len(plan.copy_indices))), np.ones(8))
 
 
 def test_shapley_weights_are_probabilities() -> None:
@@ -107,7 +112,7 @@ _KNOWN: dict[tuple[bytes, int], float] = {}
 
 def _values_cached(plan: MaskingPlan) -> np.ndarray:
     values = []
-    for r, s in zip(plan.rows.tolist(), plan.tokens.tolist(), strict=True):
+    for r, s in zip(plan.copy_indices.tolist(), plan.token_indices.tolist(), strict=True):
         key = (plan.masks[r].tobytes(), s)
         if key not in _KNOWN:
             _KNOWN[key] = _value(plan.masks[r], s)
@@ -134,7 +139,7 @@ def test_sampled_plan_has_no_duplicate_rows() -> None:
     plan = create_masking_plan((1,) * 12, _options(orders=100))
     assert plan.n_pairs == 50
     assert len({m.tobytes() for m in plan.masks}) == len(plan.masks) < 12 * 100
-    np.testing.assert_allclose(plan.sum_by_token(np.ones(len(plan.rows))), np.ones(12))
+    np.testing.assert_allclose(plan.sum_by_token(np.ones(len(plan.copy_indices))), np.ones(12))
 
 
 def test_sampled_token_orders_of_long_words_are_unbiased() -> None:
@@ -158,10 +163,10 @@ def test_plans_with_too_many_rows_are_sampled() -> None:
 
 def test_sampled_orders_are_paired_with_their_reverse() -> None:
     plan = create_masking_plan((1,) * 12, _options())
-    revealed = 12 - plan.masks.sum(axis=1)[plan.rows]
+    revealed = 12 - plan.masks.sum(axis=1)[plan.copy_indices]
     # How much is revealed before a word, and in the reverse order: 11 words together, always.
     for word in range(12):
-        values = np.where(plan.tokens == word, -revealed.astype(float), 0.0)
+        values = np.where(plan.token_indices == word, -revealed.astype(float), 0.0)
         assert plan.sum_by_token(values)[word] == pytest.approx(-11 / 2)
         assert plan.stderr(values) == pytest.approx(0, abs=1e-12)
 

@@ -1,9 +1,9 @@
 """JSON messages that the experiment page receives, and the record of what participants were shown.
 
-A *bundle* is the JSON object with everything that the page needs for one session: settings, texts,
-questions and trials. It does not contain the side of sentence 1. The page sends choices by side,
+The data of a session are one JSON object with everything that the page needs: settings, texts,
+questions and trials. They do not contain the side of sentence 1. The page sends choices by side,
 and `Presentation.choice_to_rating` converts them to ratings. Without a server (static pages and
-JATOS), the bundle has an empty session id, and the page generates a random one.
+JATOS), the session id is empty, and the page generates a random one.
 
 The *materials* are the settings and texts that determine how a study looks, without its trials.
 They are stored with the data under their SHA-256 digest.
@@ -85,7 +85,7 @@ def make_study_info(study: Study) -> dict[str, Any]:
     }
 
 
-def make_bundle(
+def make_session_data(
     study: Study,
     assignment: int,
     session: str = "",
@@ -96,8 +96,8 @@ def make_bundle(
 ) -> dict[str, Any]:
     """Return all JSON data that the web page needs for the session of one participant.
 
-    The object is called a *bundle*. If the session is resumed, it also lists the trials and
-    questions that were answered before.
+    If the session is resumed, the data also list the trials and questions that were answered
+    before.
 
     Parameters
     ----------
@@ -141,7 +141,6 @@ def make_bundle(
     if assignment not in study.design.trials:
         raise InputError(f"the design has no participant {assignment!r}")
     trials = trials or study.design.trials[assignment]
-    # The JSON object with all data of a session is called a bundle.
     return {
         **make_study_info(study),  # texts and consent form
         "settings": _make_settings(study, len(trials)),
