@@ -25,7 +25,7 @@ _OUTPUTS = {
 
 @dataclass(frozen=True)
 class ClassifierEvent(Event):
-    """What the score of an acceptability classifier means; it is not the probability of an event.
+    """Meaning of the score of an acceptability classifier: not the probability of an event.
 
     Language models state the event whose log-probability is the score. A classifier states its
     labels instead, so that its scores are not compared with log-probabilities.
