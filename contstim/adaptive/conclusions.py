@@ -240,8 +240,8 @@ def _apply_prespecified_analyses(
         if n > n_participants or conclusion.stops:
             break
         # Repeat the previous conclusion for the participants before this analysis.
-        for k in range(len(conclusions) + 1, n):
-            conclusions.append(replace(conclusion, n_participants=k))
+        numbers = range(len(conclusions) + 1, n)
+        conclusions += [replace(conclusion, n_participants=k) for k in numbers]
 
         # Repeated confidence intervals: estimate ± boundary times standard error. Participants and
         # items are crossed random effects. Without a boundary, the limits are -1 and 1.
@@ -266,9 +266,8 @@ def _apply_prespecified_analyses(
             text = f"continue: the next analysis is after {stopping.analyses[number + 1]}"
             conclusion = replace(conclusion, text=f"{text} participants")
         conclusions.append(conclusion)
-    for k in range(len(conclusions) + 1, n_participants + 1):
-        conclusions.append(replace(conclusion, n_participants=k))
-    return conclusions
+    remaining = range(len(conclusions) + 1, n_participants + 1)
+    return conclusions + [replace(conclusion, n_participants=k) for k in remaining]
 
 
 def _repeated_p_values(
@@ -285,12 +284,11 @@ def _repeated_p_values(
     item_shares
         Share of the variance that is due to items, for each pair at each analysis so far.
     """
-    adjusted = []
-    for p, shares in zip(p_values, item_shares, strict=True):
-        if not np.isnan(p):
-            p = repeated_p_value(p, stopping.analyses, stopping.spending, shares)
-        adjusted.append(p)
-    return adjusted
+    analyses, spending = stopping.analyses, stopping.spending
+    return [
+        p if np.isnan(p) else repeated_p_value(p, analyses, spending, shares)
+        for p, shares in zip(p_values, item_shares, strict=True)
+    ]
 
 
 def _tabulate_differences(

@@ -124,11 +124,8 @@ class PlannedDesign:
         InputError
             If a number in the table ``[sample]`` of the plan differs from the design.
         """
-        for name, number in (
-            ("participants", self.participants),
-            ("groups", self.groups),
-            ("trials_each", self.pairs),
-        ):
+        numbers = self.participants, self.groups, self.pairs
+        for name, number in zip(("participants", "groups", "trials_each"), numbers, strict=True):
             # Compare the number in the plan (None if not stated) with the table of trials.
             planned = getattr(sample, name)
             if planned is not None and planned != number:
@@ -266,9 +263,8 @@ def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
         powers.append(f"{table['power'].item():.0%} for a difference in accuracy of {difference}")
     # Without planned comparisons, each model is compared with each other model.
     n_comparisons = len(options.planned) or max(comb(design.models, 2), 1)
-    correction = ""
-    if n_comparisons > 1:
-        correction = f", before correction for {n_comparisons} comparisons"
+    has_correction = n_comparisons > 1
+    correction = f", before correction for {n_comparisons} comparisons" if has_correction else ""
     groups = f" in {design.groups} groups with different pairs" if design.groups > 1 else ""
     return (
         f"With {format_count(design.participants, 'participant')}{groups} and "

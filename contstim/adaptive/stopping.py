@@ -56,11 +56,8 @@ class Stopping:
     start: Annotated[int, Field(ge=MIN_START)] = MIN_START
 
     def __post_init__(self) -> None:
-        # Without prespecified interim analyses, the rule is applied after each participant.
-        if not self.analyses:
-            return
         is_ascending = list(self.analyses) == sorted(set(self.analyses))
-        if not is_ascending or self.analyses[-1] != self.participants:
+        if self.analyses and not (is_ascending and self.analyses[-1] == self.participants):
             raise InputError(
                 f"stopping.analyses are {', '.join(map(str, self.analyses))} of "
                 f"{self.participants} participants; give ascending numbers that end with "

@@ -91,11 +91,9 @@ def check_design(trials: pd.DataFrame) -> dict[str, int]:
     is_first = trials.groupby("group")["participant"].transform("first") == trials["participant"]
     table = trials[is_first]
     # Label missing models, so that they are counted as well.
-    models = [
-        table[name].astype(object).where(table[name].notna(), "-")
-        for name in ("model_1", "model_2")
-    ]
-    counts = pd.crosstab([table["condition"], *models], table["group"])
+    names = table[["model_1", "model_2"]].astype(object)
+    names = names.where(names.notna(), "-")
+    counts = pd.crosstab([table["condition"], names["model_1"], names["model_2"]], table["group"])
     is_uneven = counts.min(axis=1) != counts.max(axis=1)
     if is_uneven.any():
         condition, model_1, model_2 = counts.index[is_uneven.to_numpy()][0]

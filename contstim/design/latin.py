@@ -195,9 +195,8 @@ def _number_versions(items: pd.DataFrame, factors: Sequence[str]) -> pd.DataFram
     if is_repeated.any():
         row = versions[is_repeated].iloc[0]
         is_same = (versions["item"] == row["item"]) & (versions["condition"] == row["condition"])
-        version = f"of {row['condition']!r}"
-        if row["condition"] == _NO_CONDITION:
-            version = "without a condition"
+        has_condition = row["condition"] != _NO_CONDITION
+        version = f"of {row['condition']!r}" if has_condition else "without a condition"
         raise InputError(
             f"item {row['item']} has {is_same.sum()} versions {version}; distinguish them by "
             f"{_suggest_factors(items, item)}"

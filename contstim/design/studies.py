@@ -365,9 +365,7 @@ class StudySimulator:
             self._draw_pairs(group, pairs, n_trials, n_studies, rng)
             for group, pairs in enumerate(self.groups)
         ]
-        pair, pair_code, item_code = (
-            np.concatenate(arrays, axis=1) for arrays in zip(*draws, strict=True)
-        )
+        pair, pair_code, item_code = map(np.hstack, zip(*draws, strict=True))
         # Participant of each rating, and column of its pair in these arrays.
         participant_index = np.repeat(np.arange(n_persons), n_trials)
         by_group = np.arange(n_pairs).reshape(n_groups, n_trials)

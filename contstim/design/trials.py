@@ -218,10 +218,9 @@ def design_trials(
     stimuli["item"] = group_into_items(stimuli[[*PAIR, "origin"]].to_numpy())
 
     # Allocate the stimuli to groups. A cell of the design is a condition and a pair of models.
-    keys = list(zip(stimuli["condition"], stimuli["model_1"], stimuli["model_2"], strict=True))
-    codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+    by_cell = stimuli.groupby(["condition", "model_1", "model_2"], sort=False, dropna=False)
     sentences = list(zip(stimuli["sentence_1"], stimuli["sentence_2"], strict=True))
-    cells = TrialCells(np.array([codes[key] for key in keys]), sentences, layout.groups)
+    cells = TrialCells(np.asarray(by_cell.ngroup(), dtype=np.int64), sentences, layout.groups)
     groups = allocate(cells, np.concatenate(initial_groups), rng)
     word_repeats = None
     if common_words is not None:

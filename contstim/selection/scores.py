@@ -21,9 +21,7 @@ from contstim.text.normalise import normalise_sentences
 from contstim.text_files import print_once
 
 _LONG_COLUMNS = ("sentence", "model", "log_prob")
-_TRIPLET_SENTENCES = [
-    name for name in TRIPLETS if name in ("natural", "synthetic_1", "synthetic_2")
-]
+_TRIPLET_SENTENCES = ["natural", "synthetic_1", "synthetic_2"]
 _TRIPLET_LOG_PROBS = [name for name in TRIPLETS if "_lp_" in name]
 
 

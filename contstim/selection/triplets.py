@@ -450,17 +450,9 @@ def _limit_words(
         if n > limit:
             limits[word] = limit
 
-    # Build the sparse matrix of c_wt from entries (row of the word, column of the triplet, count).
-    row_by_word = {word: row for row, word in enumerate(limits)}
-    entries = [
-        (row_by_word[word], t, n)
-        for t, counts in enumerate(word_counts)
-        for word, n in counts.items()
-        if word in row_by_word
-    ]
-    rows, columns, values = np.array(entries, dtype=np.int64).reshape(-1, 3).T
-    shape = (len(limits), len(triplets))
-    word_rows = csr_array((values.astype(np.float64), (rows, columns)), shape)
+    # Matrix of c_wt: a row for each limited word, a column for each triplet.
+    c_wt = [[counts[word] for counts in word_counts] for word in limits]
+    word_rows = csr_array(np.array(c_wt, dtype=np.float64).reshape(-1, len(triplets)))
     # Triplets with the same natural sentence are adjacent, the best first.
     sentence_codes = np.cumsum(is_best) - 1
     n = len(sentence_codes)

@@ -479,8 +479,7 @@ def _prepare_empty_prefix(
     first_word_scores = upper_bounds[0]  # after the single, empty prefix
     if is_exact.any():
         first_word_scores = np.where(is_exact, first_word_scores, -np.inf)
-    most_probable = np.array([first_word_scores.argmax()])
-    one_word_prefix = prefix.extend(np.array([0]), most_probable)
+    one_word_prefix = prefix.extend(np.array([0]), np.array([first_word_scores.argmax()]))
     return prefix, (_compute_offsets(prefix), _compute_offsets(one_word_prefix))
 
 

@@ -131,9 +131,8 @@ class Candidates:
         """
         replacements = self.replacements[name]
         n_inputs = 0.0 if replacements.is_exact else replacements.cost.n_inputs
-        return np.broadcast_to(
-            np.asarray(n_inputs, dtype=np.float64), replacements.upper_bounds.shape
-        )
+        costs = np.asarray(n_inputs, dtype=np.float64)
+        return np.broadcast_to(costs, replacements.upper_bounds.shape)
 
     def find_promising(self) -> IntArray:
         """Return the indices of the candidates that may improve the sentence, shape (k,).

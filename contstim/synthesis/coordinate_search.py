@@ -133,7 +133,11 @@ class Search:
         self.counter = ScoreCounter(dict.fromkeys(self._models, 0))
         self._cache: dict[tuple[int, Sentence], dict[str, _PositionScores]] = {}
         self._n_sweeps = 0  # number of rounds over all positions so far
-        self._rng = self._create_rng()
+        # The seed depends on the natural sentence, the models, `seed` and `attempt`, not on other
+        # searches, so that searches can be executed in any order.
+        key = "\n".join([str(self.natural), *self._models])
+        entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
+        self._rng = np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
 
         # Positions of the words that may change, and positions at which the limits on edits require
         # a change, for example because the permitted words do not include the natural word.
@@ -152,16 +156,6 @@ class Search:
         if self._required:
             sentence, scores = apply_required_edits(self)
             self._set_current(sentence, scores)
-
-    def _create_rng(self) -> np.random.Generator:
-        """Create a random number generator for this search.
-
-        The seed depends on the natural sentence, the models, `seed` and `attempt`, but not on other
-        searches, so that searches can be executed in any order.
-        """
-        key = "\n".join([str(self.natural), *self._models])
-        entropy = np.frombuffer(bytes.fromhex(digest(key))[:16], dtype=np.uint32)
-        return np.random.default_rng([self.seed, self.attempt, *map(int, entropy)])
 
     def score(self, sentence: Sentence) -> dict[str, float]:
         """Return a mapping from model name to the score of a sentence, in nats."""

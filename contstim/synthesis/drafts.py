@@ -137,5 +137,4 @@ class DraftBatch:
         sentence = Sentence(words, tuple(before), tuple(after), language)
         if not sentence.round_trips:
             return None  # Parsing the text would yield different words.
-        log_prob = sum(log_probs) + mark_log_prob
-        return Draft(str(sentence), log_prob, worst=min(log_probs), end=mark_log_prob)
+        return Draft(str(sentence), sum(log_probs) + mark_log_prob, min(log_probs), mark_log_prob)

@@ -203,9 +203,8 @@ class Edits:
         if self.max_changes is not None and len(changes) > self.max_changes:
             return False
         # Fixed words must not change, and required positions must change.
-        if changes.intersection(self.fixed) or not changes.issuperset(
-            self.required_positions(natural)
-        ):
+        required = self.required_positions(natural)
+        if changes.intersection(self.fixed) or not changes.issuperset(required):
             return False
         # Adjacent words must agree ("an apple"), but errors of the natural sentence may remain.
         return not self.agreement or set(sentence.agreement_errors) <= set(natural.agreement_errors)

@@ -449,7 +449,6 @@ def synthesize_from_pool(
     requests: Sequence[Request],
     seed: int,
     strategy: str = "sample",
-    diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[SynthesisResult]:
     """Assign sentences of a pool to natural sentences as their synthetic sentences.
@@ -465,15 +464,15 @@ def synthesize_from_pool(
         Natural sentences, each with the loss and the constraints of its synthetic sentence.
     seed, strategy
         Random seed of the run and name of the strategy, for the description of the results.
-    diversity_cap, max_word_share
-        Limits on similar sentences, as in `assign_sentences`.
+    max_word_share
+        Limit on sentences with the same word, as in `assign_sentences`.
 
     Returns
     -------
     list of SynthesisResult
         One result for each element of `requests`.
     """
-    assigned = assign_sentences(pool, requests, diversity_cap, max_word_share)
+    assigned = assign_sentences(pool, requests, max_word_share=max_word_share)
     results = []
     for request, assigned_sentence in zip(requests, assigned, strict=True):
         natural, problem = request.natural, request.problem

@@ -230,10 +230,10 @@ class Triplet(TableRow):
             log_probs[f"{kind}_lp_1"] = scores[model_1]
             log_probs[f"{kind}_lp_2"] = scores[model_2]
         # The scores under other models, which only have a lower bound, become extra columns.
-        further_models = [model for model in first.models if model not in (model_1, model_2)]
         extra_columns = tuple(
             (f"{kind}_lp {model}", scores[model])
-            for model in further_models
+            for model in first.models
+            if model not in (model_1, model_2)
             for kind, scores in scores_by_kind.items()
         )
         return cls(

@@ -442,11 +442,9 @@ def sample_sentences(
         raise InputError(f"the number of sentences to sample must be at least 1, got {n}")
     rules = rules or SentenceRules()
     language = rules.language
-    n_read = 0
     n_dropped: Counter[str] = Counter()
     eligible: dict[tuple[str, ...], str] = {}  # by the folded words of the sentence
     for text in sentences:
-        n_read += 1
         reason = rules.rejection_reason(text)
         if reason is None:
             words = tuple(map(language.fold, Sentence.parse(text, language).words))
@@ -458,6 +456,7 @@ def sample_sentences(
             n_dropped[reason] += 1
 
     n_eligible = len(eligible)
+    n_read = n_eligible + n_dropped.total()
     report = SampleReport(n_read, dict(n_dropped.most_common()), n_eligible, n or n_eligible)
     if n_eligible < (n or 1):
         raise InfeasibleError(

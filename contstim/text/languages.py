@@ -299,9 +299,7 @@ def detect_language(sentences: Iterable[str]) -> Language:
             share = len(re.findall(language.script_pattern, text)) / n_letters
             # A text in Hebrew or Chinese consists mostly of letters of the script. A Turkish text
             # contains few letters that other languages lack.
-            min_share = _MIN_SHARE_OF_SCRIPT
-            if language.has_case:
-                min_share = _MIN_SHARE_OF_SPECIAL_LETTERS
+            min_share = _MIN_SHARE_OF_SPECIAL_LETTERS if language.has_case else _MIN_SHARE_OF_SCRIPT
             if share > min_share:
                 return language
     # Otherwise, choose the language with the most occurrences of its frequent words in the text.

@@ -18,7 +18,7 @@ from typing import Any
 
 from contstim import load_model, pool
 from contstim.synthesis.forecast import WINDOW, count_expected_sentences, find_stop_reason
-from contstim.synthesis.pool import SentencePool, Target, synthesize_from_pool
+from contstim.synthesis.pool import Request, SentencePool, synthesize_from_pool
 from contstim.synthesis.problem import MinScore, ProblemDefinition
 from contstim.synthesis.sample import GuidedSampling
 
@@ -61,7 +61,7 @@ def replay(sides: Batches, scores: Scores, reader: MinScore, natural: list[str])
     problems = [
         ProblemDefinition((r,), (a,), bounds=(reader,)) for r, a in ((two, one), (one, two))
     ]
-    targets = [Target(text, problem) for text in natural for problem in problems]
+    targets = [Request(text, problem) for text in natural for problem in problems]
     tolerance = {spec: load_model(spec).batch_tolerance for spec in (one, two)}
     reading_scores = scores[reader.model]
     n_batches = min(map(len, sides))

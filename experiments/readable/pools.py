@@ -21,7 +21,7 @@ import torch
 from contstim import load_model, pool
 from contstim.files import write_atomically
 from contstim.pipeline.tasks import build_problem
-from contstim.synthesis.pool import SentencePool, Target, synthesize_from_pool
+from contstim.synthesis.pool import Request, SentencePool, synthesize_from_pool
 from contstim.synthesis.problem import MinScore, ProblemDefinition
 from contstim.synthesis.results import Triplet
 from contstim.synthesis.sample import GuidedSampling
@@ -112,7 +112,7 @@ def main() -> None:
     for least in FLOORS:
         bounds = (MinScore(judging, least),)
         places = [
-            Target(text, ProblemDefinition(s.reject, s.accept, bounds=bounds))
+            Request(text, ProblemDefinition(s.reject, s.accept, bounds=bounds))
             for text in natural
             for s in _sides(specs)
         ]
