@@ -272,6 +272,8 @@ def _find_recovery(data: SimulatedData, followed_model: int | None) -> FloatArra
     """
     if followed_model is None:
         return np.full((data.item.shape[0], len(data.influences)), np.nan)
+    # Compute, for each analysis and measure, in which studies the model that the simulated
+    # participants followed has the highest value.
     recovery = []
     n_participants = int(data.participant_index.max()) + 1
     # The influence of a rating on the value of a model is, for example, 1 if the model predicts the

@@ -120,8 +120,8 @@ def find_fractional_assignment(
 ) -> list[IntArray]:
     """Find sentences that satisfy the constraints if fractions of sentences may be assigned.
 
-    The linear relaxation is solved without the costs. Its sentences are useful candidates for a
-    selection that could not satisfy the constraints with the sentences of lowest cost.
+    The linear relaxation is solved without the costs, to find candidates for a selection that could
+    not satisfy the constraints with the sentences of lowest cost.
 
     Parameters
     ----------
@@ -140,8 +140,6 @@ def find_fractional_assignment(
     InfeasibleError
         If no fractional solution exists; the message names the violated constraints.
     """
-    # Variable j assigns the fraction x_j of a sentence to a quota, which is a number of sentences
-    # that one model accepts and another rejects.
     variables, x = _Relaxation(problem, constraints).find_feasible()
     return variables.split_by_quota(x > _TOLERANCE, len(problem.quotas))
 
@@ -393,6 +391,9 @@ class _Relaxation:
     ) -> tuple[_Variables, bool]:
         """Return the variables with a reduced cost of at most `max_reduced_cost`.
 
+        A variable assigns a sentence to a quota, a number of sentences that one model accepts and
+        another rejects. Its reduced cost estimates by how much the total cost increases.
+
         Returns
         -------
         variables
@@ -454,7 +455,6 @@ class _Relaxation:
 
     def _get_costs(self, variables: _Variables) -> FloatArray:
         """Return the objective coefficients of n variables, shape (n,)."""
-        # The cost of a sentence depends on the model that should reject it.
         reject_columns = np.array([quota.reject_column for quota in self.problem.quotas])
         columns = reject_columns[
             variables.quota_ids

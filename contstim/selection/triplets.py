@@ -344,6 +344,7 @@ def _find_usable(
             "log-probabilities; synthesise some or leave the pair out"
         )
     scored, criterion = table[is_finite], TRIPLET_OBJECTIVES[objective]
+    # Some objectives have an argument for the rank of tied triplets.
     options = {"ties": ties} if criterion.takes_ties else {}
     # The sum of costs is minimised, so negate values that are maximised.
     costs = -criterion.sign * criterion.value(scored, **options).to_numpy(dtype=np.float64)

@@ -193,18 +193,17 @@ def _make_problems() -> dict[str, Problem]:
         description = f"a pair of models ({reject_kind}, {accept_kind})"
         problems[description] = Problem((reject,), (accept,))
     # Further problems have several rejecting models, several accepting models, or only one model.
-    # `Problem` expects rejecting models, accepting models, margin, bounds, edits and scales.
     first, second, third = (_ToyModel(_WORDS.words, seed, exact="bound") for seed in (20, 21, 22))
     rejecting = (first, second)
-    problems["two rejecting models"] = Problem(rejecting, (third,), 1.0, scales=(1.0, 1.0))
-    problems["two accepting models"] = Problem((first,), (second, third), 1.0)
+    problems["two rejecting models"] = Problem(rejecting, (third,), margin=1.0, scales=(1.0, 1.0))
+    problems["two accepting models"] = Problem((first,), (second, third), margin=1.0)
     problems["two rejecting models, a bound and at most two changes"] = Problem(
         rejecting,
         (third,),
-        1.0,
-        (MinScore(second.name, -4.0, natural=True),),
-        Edits(max_changes=2, fixed=(0,), words=((1, _WORDS.words[:8]),)),
-        (1.0, 2.0),
+        margin=1.0,
+        bounds=(MinScore(second.name, -4.0, natural=True),),
+        edits=Edits(max_changes=2, fixed=(0,), words=((1, _WORDS.words[:8]),)),
+        scales=(1.0, 2.0),
     )
     problems["one model"] = Problem((first,))
     return problems

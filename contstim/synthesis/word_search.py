@@ -166,7 +166,15 @@ class WordSearch:
             acquisition = self._predict_feasibility(indices) * self._predict_improvement(indices)
             acquisition = np.where(is_ready, acquisition, 0.0)
             max_acquisition, any_ready = float(acquisition.max()), bool(is_ready.any())
-            if self._score_cheap(waiting, max_acquisition, any_ready):
+            # Let a cheap model score a batch of its candidates, if this is worth its cost.
+            has_scored = False
+            for name, unscored in waiting.items():
+                batch = self._select_batch(name, unscored, max_acquisition, any_ready)
+                if len(batch):
+                    self._score(name, batch)
+                    has_scored = True
+                    break
+            if has_scored:
                 continue
 
             # No score under a cheap model is worth its cost: use the most expensive model, or stop.
@@ -182,35 +190,6 @@ class WordSearch:
                 size = min(n_left, max(size, _MIN_CONSTRAINT_BATCH_SIZE))
             order = np.argsort(-acquisition, kind="stable")
             self._score(most_expensive, indices[order[is_ready[order]][:size]])
-
-    def _score_cheap(
-        self, waiting: dict[str, IntArray], max_acquisition: float, any_ready: bool
-    ) -> bool:
-        """Score a batch of candidate words under a cheap model, if this is worth its cost.
-
-        Cheap models are all models except the most expensive one, which scores only candidates that
-        every cheap model has scored ("ready" candidates).
-
-        Parameters
-        ----------
-        waiting
-            Mapping from the name of a cheap model to the candidates that it should score next.
-        max_acquisition
-            Maximum acquisition value of the ready candidates, in nats.
-        any_ready
-            Whether there is at least one ready candidate.
-
-        Returns
-        -------
-        bool
-            Whether a batch was scored.
-        """
-        for name, indices in waiting.items():
-            batch = self._select_batch(name, indices, max_acquisition, any_ready)
-            if len(batch):
-                self._score(name, batch)
-                return True
-        return False
 
     def _is_worthwhile(self, max_acquisition: float) -> bool:
         """Return whether another score by the most expensive model is worth its cost.
@@ -253,8 +232,8 @@ class WordSearch:
         n_left = self._count_scores_left(name)
         if n_left <= 0:
             return indices[:0]
-        # The value of a score is the expected increase in the maximum acquisition value (expected
-        # improvement times probability of feasibility) that it causes.
+        # The acquisition value of a candidate is its expected improvement times its probability of
+        # feasibility. The value of a new score is the expected increase in the maximum of these.
         feasibility = self._predict_feasibility(indices)
         if name in self.candidates.definition.reject:
             margin = max_acquisition / feasibility
