@@ -94,7 +94,7 @@ class Benchmark(ABC):
         compared with results computed from published scores. For models without published scores,
         they are the only results.
     scored_unit
-        What a model scores: the ``sentence``, or each ``word`` after the words before it.
+        Unit that a model scores: ``sentence``, or ``word`` given the preceding words.
 
     Examples
     --------

@@ -38,7 +38,7 @@ class DataFile:
     sha256
         SHA-256 of the content, 64 hexadecimal digits.
     url
-        Address from which the file is downloaded.
+        URL of the file.
     """
 
     name: str
@@ -63,9 +63,9 @@ class DataSet:
     licence
         Short name such as ``MIT``, or ``none stated``.
     terms
-        What the licence permits, in one or two sentences.
+        Conditions of the licence, in one or two sentences.
     source
-        Address of the published data.
+        URL of the published data.
     files
         Published files, which are downloaded together.
     benchmarks

@@ -194,7 +194,7 @@ class _RatingData:
 
     @cached_property
     def _all_means(self) -> list[_MeanRatings]:
-        """Mean ratings from all ratings, followed by those without each participant in turn."""
+        """Mean ratings from all ratings, and then with each participant left out in turn."""
         participants = () if self.participant is None else np.unique(self.participant)
         masks = [np.ones(len(self.rating), dtype=np.bool_)]
         masks += [self.participant != participant for participant in participants]
@@ -400,7 +400,7 @@ def _phenomena(ids: pd.Index | pd.Series) -> IntArray:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LabelBenchmark(Benchmark):
-    """Benchmark of sentences that experts labelled as acceptable (1) or unacceptable (0), as CoLA.
+    """Benchmark of sentences that experts labelled as acceptable (1) or unacceptable (0).
 
     The measure `mcc` is the Matthews correlation between labels and predictions. A sentence is
     predicted to be acceptable if its score is above a threshold, which is chosen to maximise the

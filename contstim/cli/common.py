@@ -28,9 +28,9 @@ def print_message(message: object) -> None:
 
 
 def report_model(model: SentenceModel) -> None:
-    """Print the name and specification of a model and the definition of its score.
+    """Print the name and specification of a model and the event of its score.
 
-    The definition states the units that are scored, the start and end symbols, and the treatment of
+    The event states the units that are scored, the start and end symbols, and the treatment of
     punctuation, case and unknown words.
     """
     spec = "" if model.name == model.spec else f"{model.spec}, "

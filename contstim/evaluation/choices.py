@@ -62,11 +62,12 @@ class CleaningRules:
     Attributes
     ----------
     missing_sentence
-        Rows without text of a sentence: ``error`` or ``exclude``.
+        Treatment of rows in which a sentence has no text: ``error`` or ``exclude``.
     identical_sentences
-        Rows with two identical sentences: ``error`` or ``exclude``.
+        Treatment of rows with two identical sentences: ``error`` or ``exclude``.
     repeated_trial
-        Rows with a pair that the participant has judged before: ``error`` or ``keep_first``.
+        Treatment of rows with a pair that the participant has judged before: ``error`` or
+        ``keep_first``.
 
     Examples
     --------

@@ -21,7 +21,7 @@ _COLUMN_WIDTH = 0.16
 
 
 def dominance(comparisons: pd.DataFrame, order: list[str], alpha: float = 0.05) -> pd.DataFrame:
-    """List which models are significantly better than which others (q below `alpha`).
+    """List the significant differences between two models (q below `alpha`).
 
     Parameters
     ----------

@@ -130,7 +130,8 @@ class Provenance:
     excluded
         Number of excluded rows by rule and participant, see `ExclusionLog.table`.
     levels
-        What the bootstrap resamples, for example participants and items. Empty without a bootstrap.
+        Units that the bootstrap draws with replacement, for example participants and items. Empty
+        if there is no bootstrap.
     options
         Options of the evaluation.
     preset
@@ -138,7 +139,7 @@ class Provenance:
     notes
         Messages about choices that the program made automatically, one sentence each.
     deviations
-        Messages about deviations from the analysis plan; None without a plan.
+        Messages about deviations from the analysis plan; None if there is no plan.
     versions
         Versions of contstim, Python and libraries.
     """

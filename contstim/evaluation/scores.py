@@ -161,7 +161,7 @@ def find_unscored_catch_trials(trials: pd.DataFrame, scores: ScoreSource) -> Boo
 
 
 def _has_scores(source: object, sentences: list[str], model: str) -> BoolArray:
-    """Return which of S sentences a source of scores can score, as a mask of shape (S,).
+    """Return whether a source of scores can score each of S sentences, shape (S,).
 
     `source` is a table, a model, a mapping from sentence to score, or a function, which is assumed
     to accept every sentence. `model` is the name of the model in error messages.

@@ -64,7 +64,7 @@ class AnalysisValues:
         Lower and upper noise ceilings, in the same form as `value`.
     value_on_ceiling_trials
         Value of each model for each participant, computed only from the trials that support the
-        noise ceilings, shape (N, M). It is no ceiling.
+        noise ceilings, shape (N, M).
     """
 
     data: TrialData
@@ -213,15 +213,10 @@ def unit_means(values: FloatArray, unit_codes: IntArray) -> FloatArray:
     array
         Means, one row per unit and K columns. NaN for a unit without a value.
     """
-    n_units = int(unit_codes.max()) + 1
-    means = np.empty((n_units, values.shape[1]))
-    # A unit is a participant or a group of participants.
-    for column in range(values.shape[1]):
-        # Mean of the defined values of each unit; 0 / 0 gives NaN for a unit without values.
-        is_defined = ~np.isnan(values[:, column])
-        codes = unit_codes[is_defined]
-        totals = np.bincount(codes, values[is_defined, column], minlength=n_units)
-        counts = np.bincount(codes, minlength=n_units)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means[:, column] = totals / counts
-    return means
+    is_defined = ~np.isnan(values)
+    # Sum and count the values of each unit (participant or group of participants) that are defined.
+    totals, counts = np.zeros((2, int(unit_codes.max()) + 1, values.shape[1]))
+    np.add.at(totals, unit_codes, np.where(is_defined, values, 0.0))
+    np.add.at(counts, unit_codes, is_defined)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(totals / counts)  # 0 / 0 is NaN for a unit without values

@@ -51,8 +51,8 @@ class Reduction:
     subtracts_unigram
         Whether the unigram log-probabilities of the words are subtracted from LP first.
     custom_score
-        Function that computes the score of a sentence from its scored tokens and the definition of
-        the model's score (`Event`), in place of the default formula. Words then have no scores.
+        Function that computes the score of a sentence from its scored tokens and the model's event
+        (see `Event`), in place of the default formula. Words then have no scores.
     """
 
     formula: str
@@ -74,7 +74,7 @@ def reading_score(scores: TokenScores, event: Event) -> float:
     scores
         Scored tokens of a sentence.
     event
-        Definition of the model's score, which names the end symbol.
+        Event whose log-probability is the model's score. It names the end symbol.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class SignedRankInference:
     method
         Method of `wilcoxon_signed_rank`.
     resamples
-        Bootstrap resamples. Without any, there are no intervals.
+        Bootstrap resamples. If there are none, no intervals are computed.
     """
 
     unit: str
@@ -130,10 +130,10 @@ class SignedRankInference:
         low, high = percentile_intervals(samples, self.resamples.n_units)
         no_interval = "no interval: too few units to resample" if len(samples) else "no bootstrap"
         results = []
-        # Average over the participants of each unit: one row per column of `values`, one number per
-        # unit.
-        columns = unit_means(values, self.unit_codes).T
-        for means, ci_low, ci_high in zip(columns, low.tolist(), high.tolist(), strict=True):
+        # Average over the participants of each unit. A row of `unit_values` contains one number per
+        # unit and corresponds to a column of `values`.
+        unit_values = unit_means(values, self.unit_codes).T
+        for means, ci_low, ci_high in zip(unit_values, low.tolist(), high.tolist(), strict=True):
             defined = means[~np.isnan(means)]
             test, note = SignedRankTest(), no_interval if np.isnan(ci_low) else ""
             # Fewer units than `MIN_UNITS` do not allow a test.
@@ -381,14 +381,14 @@ def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> F
     array
         Means, shape (B, M), NaN in a resample without a defined value.
     """
-    participants = resamples.participants[:, subset.participants].astype(np.float64)
-    # `participants` contains the number of copies of each participant in each resample, shape
-    # (B, N). `total` and `n_values` sum and count the resampled values, shape (B, M) each.
-    total, n_values = np.zeros((2, len(participants), len(subset.models)))
+    n_copies = resamples.participants[:, subset.participants].astype(np.float64)
+    # Number of copies of each of N participants in each of B resamples, shape (B, N). The mean
+    # value of a model is the sum of the copied values (`total`) divided by their number, (B, M).
+    total, n_values = np.zeros((2, len(n_copies), len(subset.models)))
     # If pairs are not resampled, the value of a participant is the same in all resamples.
     if resamples.pairs is None:
         values = measure.values(subset)
-        total, n_values = participants @ np.nan_to_num(values), participants @ ~np.isnan(values)
+        total, n_values = n_copies @ np.nan_to_num(values), n_copies @ ~np.isnan(values)
     else:
         log_ratio = subset.data.log_ratio[:, subset.models]
         # Participants who judged the same pairs are treated together, as a table (n, k) of ratings.
@@ -400,7 +400,7 @@ def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> F
                 copies = resamples.pairs[draws][:, pairs].astype(np.float64)
                 values = measure.resampled_values(rating, log_ratio[pairs], copies)
                 # Axes: b resamples, n participants, m models. Undefined values (NaN) have weight 0.
-                weights = participants[draws][:, members]
+                weights = n_copies[draws][:, members]
                 is_missing = np.isnan(values)
                 defined = np.where(is_missing, 0.0, values)
                 total[draws] += np.einsum("bn,bnm->bm", weights, defined)
@@ -427,7 +427,8 @@ def percentile_intervals(samples: FloatArray, n_units: int) -> tuple[FloatArray,
     Returns
     -------
     low, high : array
-        Ends of the intervals, shape (K,) each, NaN without a sample or with fewer than two units.
+        Ends of the intervals, shape (K,) each. NaN for a column without samples, or if there are
+        fewer than two units.
     """
     low, high = np.full((2, samples.shape[1]), np.nan)
     has_samples = ~np.isnan(samples).all(axis=0)

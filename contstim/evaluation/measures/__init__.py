@@ -25,9 +25,8 @@ class Measure(ABC):
     ratings, positive for sentence 2, unless `responses` is overridden. A subclass defines two
     methods: `participant_value` computes the measure for one participant, and
     `normalised_responses` transforms responses before they are averaged over participants, for the
-    noise ceilings. All other methods are derived from these.
-    For speed, a subclass may override `trial_influence`; `check_measure` compares the result with
-    `participant_value`.
+    noise ceilings. All other methods are derived from these. For speed, a subclass may override
+    `trial_influence`; `check_measure` compares the result with `participant_value`.
 
     Attributes
     ----------

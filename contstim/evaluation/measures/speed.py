@@ -104,7 +104,7 @@ class Speed(Measure):
         Returns
         -------
         array
-            Relative ranks, shape (R,). NaN without a response time.
+            Relative ranks, shape (R,). NaN if the response time is missing.
         """
         speed, scaled_ranks = self.responses(subset), np.full(subset.n_rows, np.nan)
         for rows in subset.rows_by_participant:

@@ -72,7 +72,9 @@ class MaskedWord:
         Masked copies of the sentence with a word of `n` tokens, and the predictions from them whose
         weighted sum is the score. R is the number of copies.
     predictions
-        Classes of these predictions, which depend on whether the whole word is masked.
+        Classes of these predictions.
+    shared, individual
+        Indices of the predictions from copies that mask the whole word, and from other copies.
     ids
         Token ids of the sentence with the whole word masked, shape (L,).
     positions
@@ -98,7 +100,9 @@ class MaskedWord:
         # The sentence has n tokens at `position`, and the original numbers of tokens elsewhere.
         word_lengths = (*word_lengths[:position], n, *word_lengths[position + 1 :])
         self.plan = metrics.create_masking_plan(word_lengths, model.options)
-        self.predictions = metrics.classify_predictions(word_lengths, position, model.options)
+        self.predictions = p = metrics.classify_predictions(word_lengths, position, model.options)
+        self.shared = np.sort(np.concatenate([p.word_from_masked, p.others_from_masked]))
+        self.individual = np.sort(np.concatenate([p.word_from_visible, p.others_from_visible]))
         # Tokens of the sentence with n masks in place of the word.
         self.ids = surrounding.fill(np.full((1, n), model.mask_id))[0]
         self.positions = surrounding.scored_positions(n)
@@ -116,7 +120,7 @@ class MaskedWord:
 
         Copies that mask the whole candidate are not counted: all candidates share them.
         """
-        copies = self.plan.copy_indices[self.predictions.from_visible]
+        copies = self.plan.copy_indices[self.individual]
         # Indices of copies are in ascending order: count the changes to get the number of copies.
         return int(np.count_nonzero(np.diff(copies))) + 1
 
@@ -131,10 +135,10 @@ class MaskedWord:
             Sum of the weights, in the score, of the log-probabilities that are predicted from each
             copy, shape (r,).
         """
-        shared = self.predictions.from_masked
-        copy_by_prediction, weights = self.plan.copy_indices[shared], self.plan.weights[shared]
+        copy_by_prediction = self.plan.copy_indices[self.shared]
+        weights = np.bincount(copy_by_prediction, self.plan.weights[self.shared])
         copies = np.unique(copy_by_prediction)
-        return copies, np.asarray(np.bincount(copy_by_prediction, weights)[copies], np.float64)
+        return copies, np.asarray(weights[copies], np.float64)
 
     def compute(self, copies: IntArray) -> None:
         """Run the network on masked copies of the sentence, and add the predictions to the sums.
@@ -151,8 +155,7 @@ class MaskedWord:
         is_new = np.zeros(len(self.is_computed), dtype=np.bool_)
         is_new[copies] = True
         is_new &= ~self.is_computed
-        shared = self.predictions.from_masked
-        predictions = shared[is_new[plan.copy_indices[shared]]]
+        predictions = self.shared[is_new[plan.copy_indices[self.shared]]]
         if len(predictions) == 0:
             return
         self.is_computed |= is_new
@@ -305,14 +308,13 @@ class MaskedWord:
         """
         model, plan = self.model, self.plan
         # Copies of the sentence that mask the whole candidate: run the network on them only once.
-        self.compute(np.unique(plan.copy_indices[self.predictions.from_masked]))
+        self.compute(np.unique(plan.copy_indices[self.shared]))
         # Log-probabilities that are predicted with a token of the candidate visible: run the
         # network on masked copies of the sentence for each candidate, and sum them with weights.
         visible_sums = np.zeros(len(tokens), dtype=np.float64)
-        predictions = self.predictions.from_visible
-        if len(predictions):
-            masks, rows = _select_masks(plan, predictions)
-            positions = self.positions[plan.token_indices[predictions]]
+        if len(self.individual):
+            masks, rows = _select_masks(plan, self.individual)
+            positions = self.positions[plan.token_indices[self.individual]]
             sentences = self.surrounding.fill(tokens)  # (candidates, tokens of the sentence)
             n_copies = len(masks)
             # Limit the number of sentences in memory.
@@ -329,7 +331,7 @@ class MaskedWord:
                     model.normaliser,
                     model.batch_tokens,
                 ).reshape(len(block), -1)
-                visible_sums[start : start + len(block)] = log_probs @ plan.weights[predictions]
+                visible_sums[start : start + len(block)] = log_probs @ plan.weights[self.individual]
         return visible_sums + self.other_words_sum + self.sum_candidate_tokens(tokens)
 
 

@@ -450,8 +450,6 @@ class ClassifiedPredictions:
         predictions of the word's tokens, and of the tokens of other words.
     word_from_visible, others_from_visible
         Indices of the predictions from copies in which a token of the word is visible.
-    from_masked, from_visible
-        Indices of the predictions of all tokens from both kinds of copies, in ascending order.
     """
 
     word_tokens: IntArray
@@ -459,8 +457,6 @@ class ClassifiedPredictions:
     others_from_masked: IntArray
     word_from_visible: IntArray
     others_from_visible: IntArray
-    from_masked: IntArray
-    from_visible: IntArray
 
 
 @lru_cache(maxsize=128)
@@ -495,6 +491,4 @@ def classify_predictions(
         others_from_masked=np.flatnonzero(~predicts_word & is_word_masked),
         word_from_visible=np.flatnonzero(predicts_word & ~is_word_masked),
         others_from_visible=np.flatnonzero(~predicts_word & ~is_word_masked),
-        from_masked=np.flatnonzero(is_word_masked),
-        from_visible=np.flatnonzero(~is_word_masked),
     )
