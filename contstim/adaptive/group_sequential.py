@@ -203,7 +203,7 @@ def _crossing_probability(
     step_variance
         Variance of the next step, which is normal with mean 0.
     limit
-        Largest absolute value within the limits.
+        Limit on the absolute value of the random walk.
     """
     sd = np.sqrt(step_variance)
     below, above = ndtr((-limit - scores) / sd), ndtr((scores - limit) / sd)

@@ -246,7 +246,7 @@ def interim_analysis(
     """Analyse the choices of a running study.
 
     Conclusions are based on the participants who answered all trials of the plan, in the order in
-    which they finished. Participants who leave early are excluded and delay nobody.
+    which they finished. Participants who leave early are excluded.
 
     Parameters
     ----------

@@ -94,18 +94,18 @@ class Link:
         return np.array([-t for t in reversed(self.thresholds)] + [0.0, *self.thresholds])
 
     def encode_rating(self, rating: float) -> int:
-        """Convert a rating to an answer code, the index of the rating on the scale.
+        """Convert a rating to the index of the answer on the scale.
 
         Parameters
         ----------
         rating
-            One of C equally spaced ratings, from -2.5 (certainly sentence 1) to 2.5 (certainly
-            sentence 2).
+            One of C equally spaced ratings, from -2.5 (strongest preference for sentence 1) to 2.5
+            (strongest preference for sentence 2).
 
         Returns
         -------
         int
-            Answer code from 0 to C - 1.
+            Index from 0 to C - 1.
 
         Raises
         ------
@@ -117,9 +117,9 @@ class Link:
             return int(rating > 0)
         # The C ratings are equally spaced from -2.5 to 2.5. Ratings between them are refused.
         position = (rating + 2.5) / 5 * (self.n_answers - 1)
-        code = round(position)
-        if abs(position - code) < 1e-4 and 0 <= code < self.n_answers:
-            return code
+        index = round(position)
+        if abs(position - index) < 1e-4 and 0 <= index < self.n_answers:
+            return index
         raise InputError(
             f"rating {rating:g} is none of the {self.n_answers} ratings of the link; leave out "
             "thresholds, or give one fewer than the levels of confidence"

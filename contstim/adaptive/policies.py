@@ -68,7 +68,7 @@ class PolicyState:
 
 
 def grid_positions(preferences: FloatArray, quadrature: ParticipantQuadrature) -> IntArray:
-    """Return the index of the nearest tabulated preference (in SD of log-probability), from 0.
+    """Find the points of a grid of tabulated preferences that are nearest to given preferences.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class Policy(ABC):
         Whether the choice depends on previous answers.
     is_fixed_before_study
         Whether trials are fixed before the study. All participants may then see the same pairs,
-        in the same or another order. Otherwise each pair is shown to one participant only.
+        in the same or a different order. Otherwise each pair is shown to one participant only.
     random_share
         Proportion of trials drawn uniformly, or None for `PolicyOptions.epsilon`.
 

@@ -198,7 +198,7 @@ class ParticipantQuadrature:
         preferences
             Preferences g of the models for the right-hand sentence, shape (..., M).
         answers
-            Answer codes y, shape (...).
+            Index y of each answer on the scale, shape (...).
 
         Returns
         -------
@@ -244,7 +244,7 @@ class ParticipantQuadrature:
         preferences
             Preferences of the models for the right-hand sentence, shape (..., M).
         answers
-            Answer codes, from 0 for the strongest preference for the left-hand sentence,
+            Indices of the answers, from 0 for the strongest preference for the left-hand sentence,
             shape (...).
 
         Returns
@@ -386,7 +386,7 @@ class ModelPosterior:
             Preferences g of the models for the right-hand sentence over the left-hand one, shape
             (M,).
         answer
-            Answer code from `Link.encode_rating`; 0 is the strongest preference for the left-hand
+            Index of the answer from `Link.encode_rating`; 0 is the strongest preference for the left-hand
             sentence.
 
         Returns

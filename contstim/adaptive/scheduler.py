@@ -173,7 +173,7 @@ class TrialScheduler:
         self.posterior = ModelPosterior(plan.link, len(pool.models), plan.trials)
         #: Blocks of trials that have been recorded, in the order of choice.
         self.blocks: list[Block] = []
-        #: Answer codes by participant and pair.
+        #: Index of each answer on the rating scale, by participant and pair.
         self.answers: dict[tuple[str, int], int] = {}
         self._n_processed = 0  # blocks that have updated the posterior or have been skipped
         self._grid_positions = policies.grid_positions(pool.preferences, self.posterior.quadrature)
@@ -392,7 +392,7 @@ class TrialScheduler:
         pair
             Index of the sentence pair in the pool.
         rating
-            Rating from -2.5 (certainly sentence 1) to 2.5 (certainly sentence 2).
+            Rating from -2.5 (strongest preference for sentence 1) to 2.5 (for sentence 2).
 
         Raises
         ------
@@ -451,7 +451,7 @@ class TrialScheduler:
                 answer = self.answers[block.participant, pair]
                 preferences = self.pool.preferences[pair]
                 # The posterior needs answers and preferences by side of the screen. If sentence 2
-                # was on the left, reverse the answer codes 0, ..., C - 1 and the preferences.
+                # was on the left, reverse the answer indices 0, ..., C - 1 and the preferences.
                 if is_swapped:
                     answer = self.plan.link.n_answers - 1 - answer
                     preferences = -preferences

@@ -44,7 +44,7 @@ def simulate(
         named, participants follow their mean preference on pairs on which all of them agree, and
         have no preference on other pairs. With an empty sequence, they follow no model.
     response_model
-        Distribution of answers; by default the one in the link of the plan.
+        Distribution of answers; by default ``plan.link.response_model``.
     n_studies
         Number of studies.
     seed

@@ -327,10 +327,10 @@ def _allocate_exactly(trials: TrialCells) -> IntArray:
     # Incidence matrix of sentences (rows) and trials (columns). Only sentences in several trials
     # can be repeated.
     shown_sentences = np.concatenate(trials.sentences)
-    sentences, codes = np.unique(shown_sentences, return_inverse=True)
+    sentences, sentence_indices = np.unique(shown_sentences, return_inverse=True)
     trial_indices = np.repeat(np.arange(n_trials), [*map(len, trials.sentences)])
-    shows = csr_array((np.ones(len(shown_sentences)), (codes, trial_indices)))
-    is_shared = np.bincount(codes) > 1
+    shows = csr_array((np.ones(len(shown_sentences)), (sentence_indices, trial_indices)))
+    is_shared = np.bincount(sentence_indices) > 1
     sentences, shows = sentences[is_shared], shows[is_shared]
 
     # The variables are x (trials by groups) followed by e (shared sentences by groups). Kronecker

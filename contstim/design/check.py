@@ -11,7 +11,7 @@ from contstim.trial_kinds import add_trial_kinds
 
 
 def check_design(trials: pd.DataFrame) -> dict[str, int]:
-    """Check the properties of a trial table; count participants, groups, trials of each and cells.
+    """Check a table of trials, and count its participants, groups, trials and cells.
 
     The properties are:
 

@@ -103,13 +103,13 @@ def latin_square(
                 "all items the same conditions, or fillers one version"
             )
 
-    item_codes = versions["item"].where(is_varied).factorize()[0]
-    condition_codes = versions["condition"].map({name: k for k, name in enumerate(conditions)})
-    n_items, n_lists = int(item_codes.max()) + 1, max(len(conditions), 1)
+    item_indices = versions["item"].where(is_varied).factorize()[0]
+    condition_indices = versions["condition"].map({name: k for k, name in enumerate(conditions)})
+    n_items, n_lists = int(item_indices.max()) + 1, max(len(conditions), 1)
     parts = []
     for participant in range(participants):
         list_number = participant % n_lists
-        is_shown = ~is_varied | (condition_codes == (item_codes + list_number) % n_lists)
+        is_shown = ~is_varied | (condition_indices == (item_indices + list_number) % n_lists)
         table = versions[is_shown]
         # Each participant has a separate random stream, so that additional participants do not
         # change the trials of others.

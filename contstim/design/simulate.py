@@ -283,7 +283,7 @@ def draw_ratings(
     rng: np.random.Generator,
     order_sign: FloatArray | float = 1.0,
 ) -> FloatArray:
-    """Draw ratings of simulated participants; `order_sign` is -1 where the sentences are exchanged.
+    """Draw the ratings that simulated participants give to sentence pairs.
 
     The preference of participant p for sentence 2 of pair x, which belongs to item j, is
 
@@ -298,7 +298,7 @@ def draw_ratings(
     latent : array of any shape
         Preference latent_x of the mixture of models for sentence 2 in each trial.
     participant_index, pair, item : arrays
-        Integer codes of the participant, the pair and the item of each trial, in shapes that can be
+        Index of the participant, of the pair and of the item of each trial, in shapes that can be
         broadcast to the shape of `latent`.
     simulation
         Parameters of the simulated participants.
@@ -349,7 +349,7 @@ class SimulatedData:
     participant_index : (C,) array
         Index of the participant who gave each of the C ratings of a study, the same in all studies.
     item : (n, C) array
-        Integer that identifies the item of each rating in each study.
+        Index of the item of each rating in each study.
     influences
         One tuple for each analysis and measure: name of the analysis, measure, and influences of
         the ratings for each of M models, shape (M, n, C). NaN where an influence is undefined.

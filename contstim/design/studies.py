@@ -57,7 +57,7 @@ class StudySimulator:
     groups
         Indices of the sentence pairs that each group of participants can judge.
     item : (P,) array
-        Code of the item to which each of the P sentence pairs belongs. Pairs belong to the same
+        Index of the item to which each of the P sentence pairs belongs. Pairs belong to the same
         item if they derive from the same natural sentence or share a sentence.
     latent : (P,) array
         Preference of participants for sentence 2 of each pair, in the unit of `simulation.noise`,
@@ -365,19 +365,19 @@ class StudySimulator:
             self._draw_pairs(group, pairs, n_trials, n_studies, rng)
             for group, pairs in enumerate(self.groups)
         ]
-        pair, pair_code, item_code = map(np.hstack, zip(*draws, strict=True))
+        pair, pair_id, item_id = map(np.hstack, zip(*draws, strict=True))
         # Participant of each rating, and column of its pair in these arrays.
         participant_index = np.repeat(np.arange(n_persons), n_trials)
         by_group = np.arange(n_pairs).reshape(n_groups, n_trials)
         position = np.repeat(by_group, n_participants, axis=0).ravel()
         # Random effects differ between studies: give participants, pairs and items of different
-        # studies different codes.
+        # studies different numbers.
         study = np.arange(n_studies)[:, None]
         rating = simulate.draw_ratings(
             self.latent[pair][:, position],
             participant_index + study * n_persons,
-            (pair_code + study * (int(pair_code.max()) + 1))[:, position],
-            (item_code + study * (int(item_code.max()) + 1))[:, position],
+            (pair_id + study * (int(pair_id.max()) + 1))[:, position],
+            (item_id + study * (int(item_id.max()) + 1))[:, position],
             self.simulation,
             rng,
         )
@@ -398,11 +398,11 @@ class StudySimulator:
 
         # Number the items of each study in order of appearance. This is trivial if all pairs belong
         # to different items.
-        ordered = np.sort(item_code, axis=1)
+        ordered = np.sort(item_id, axis=1)
         if (ordered[:, 1:] != ordered[:, :-1]).all():
-            item = np.broadcast_to(np.arange(n_pairs), item_code.shape)
+            item = np.broadcast_to(np.arange(n_pairs), item_id.shape)
         else:
-            item = np.array([pd.factorize(row)[0] for row in item_code], dtype=np.int64)
+            item = np.array([pd.factorize(row)[0] for row in item_id], dtype=np.int64)
         return simulate.SimulatedData(participant_index, item[:, position], influences)
 
     def _compute_influences(
@@ -462,9 +462,10 @@ class StudySimulator:
         -------
         pair : (n_studies, n_trials) array
             Indices of the pairs.
-        pair_code, item_code : (n_studies, n_trials) array
-            Codes of the pairs and of their items. A random effect is drawn for each code. A pair
-            that is drawn twice has two codes, because it represents two pairs of the population.
+        pair_id, item_id : (n_studies, n_trials) array
+            Numbers that identify the pairs and their items. A random effect is drawn for each of
+            them. A pair that is drawn twice has two numbers, because it represents two pairs of the
+            population.
         """
         shape = (n_studies, n_trials)
         if self.resamples_items:
@@ -482,8 +483,8 @@ class StudySimulator:
                 first_trial = np.cumsum(n_pairs[items]) - n_pairs[items]
                 offsets = trials - first_trial[draw_number[study]]
                 pair[study] = sorted_pairs[first_pair[items[draw_number[study]]] + offsets]
-            pair_code = np.tile(group * n_trials + trials, (n_studies, 1))
-            return pair, pair_code, group * n_trials + draw_number
+            pair_id = np.tile(group * n_trials + trials, (n_studies, 1))
+            return pair, pair_id, group * n_trials + draw_number
         if n_trials > len(pairs):
             raise InputError(
                 f"{format_count(n_trials, 'trial')} per participant are more than the "

@@ -232,10 +232,10 @@ def _select_distinct(parts: Sequence[_PairTriplets], triplets: pd.DataFrame) -> 
     # several triplets, at most one of these triplets may be selected.
     sentences = triplets[list(_SENTENCES)].iloc[np.concatenate([part.rows for part in parts])]
     normalised = sentences.astype(str).map(normalise_sentence)
-    codes = pd.factorize(normalised.to_numpy().ravel())[0]
+    sentence_indices = pd.factorize(normalised.to_numpy().ravel())[0]
     triplet_indices = np.repeat(np.arange(len(sentences)), len(_SENTENCES))
-    occurrences = csr_array((np.ones(codes.size), (codes, triplet_indices)))
-    shared = occurrences[np.bincount(codes) > 1]
+    occurrences = csr_array((np.ones(sentence_indices.size), (sentence_indices, triplet_indices)))
+    shared = occurrences[np.bincount(sentence_indices) > 1]
 
     # Append these limits to the limits of the separate problems, which refer to disjoint triplets.
     matrices, upper_limits = zip(*(part.limits for part in parts), strict=True)
@@ -455,9 +455,9 @@ def _limit_words(
     c_wt = [[counts[word] for counts in word_counts] for word in limits]
     word_rows = csr_array(np.array(c_wt, dtype=np.float64).reshape(-1, len(triplets)))
     # Triplets with the same natural sentence are adjacent, the best first.
-    sentence_codes = np.cumsum(is_best) - 1
-    n = len(sentence_codes)
-    sentence_rows = csr_array((np.ones(n), (sentence_codes, np.arange(n))))
-    sentence_rows = sentence_rows[np.bincount(sentence_codes) > 1]
+    natural_indices = np.cumsum(is_best) - 1
+    n = len(natural_indices)
+    sentence_rows = csr_array((np.ones(n), (natural_indices, np.arange(n))))
+    sentence_rows = sentence_rows[np.bincount(natural_indices) > 1]
     upper = np.concatenate([[*limits.values()], np.ones(sentence_rows.shape[0])])
     return csr_array(vstack([word_rows, sentence_rows], format="csr")), upper

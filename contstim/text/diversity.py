@@ -67,7 +67,7 @@ def edge_phrases(sentence: str) -> set[tuple[bool, tuple[str, ...]]]:
 
 
 class WordShareLimit:
-    """Scheduler of sentences to edit that limits the share of sentences with the same word.
+    """Scheduler of sentences to edit, which limits how many sentences may contain the same word.
 
     Synthetic sentences are made from natural sentences by replacing words. The natural sentences
     are processed in batches: `next_batch` returns the sentences to edit and the words to avoid, and
@@ -369,7 +369,7 @@ class Diversity:
         """Return a mapping from the name of each field to its JSON value, for a table or file.
 
         Numbers are rounded to four decimals, and fields that are None are left out. Fields that
-        list words become mappings from word to the share of sentences that contain it.
+        list words become mappings from word to the fraction of sentences that contain it.
         """
         cells: dict[str, Any] = {}
         for name, value in asdict(self).items():
