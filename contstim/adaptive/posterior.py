@@ -386,8 +386,8 @@ class ModelPosterior:
             Preferences g of the models for the right-hand sentence over the left-hand one, shape
             (M,).
         answer
-            Index of the answer from `Link.encode_rating`; 0 is the strongest preference for the left-hand
-            sentence.
+            Index of the answer from `Link.encode_rating`; 0 is the strongest preference for the
+            left-hand sentence.
 
         Returns
         -------
