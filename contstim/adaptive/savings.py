@@ -163,15 +163,15 @@ def mutual_information(log_joint: FloatArray, curves: FloatArray) -> FloatArray:
         Mutual information in nats, for each study and pair.
     """
     joint = np.exp(log_joint - logsumexp(log_joint, axis=(1, 2), keepdims=True))
-    weights = joint.sum(axis=1)[..., None]
+    weights = joint.sum(axis=1)[..., None]  # posterior probability of each model
     # The mutual information is H(Σ_m w_m P_m) - Σ_m w_m H(P_m), with the posterior probability w_m
     # of model m, its probability P_m of choosing sentence 2, and the entropy H. `entr` is -x log x.
-    # The axes are r: studies, h: median slopes, m: models, p: sentence pairs.
-    # First compute w_m P_m, averaged over the median slopes, and its sum over models.
-    by_model = np.einsum("rhm,hpm->rmp", joint, curves, optimize=True)
-    mixture = by_model.sum(axis=1)
-    by_model /= np.maximum(weights, 1e-300)  # P_m; the constant avoids division by 0
-    conditional_entropy = weights * (entr(by_model) + entr(1 - by_model))
+    # First compute w_m P_m, averaged over the median slopes, and its sum over models. The axes are
+    # r: studies, h: median slopes, m: models, p: sentence pairs.
+    weighted_probs = np.einsum("rhm,hpm->rmp", joint, curves, optimize=True)
+    mixture = weighted_probs.sum(axis=1)
+    model_probs = weighted_probs / np.maximum(weights, 1e-300)  # P_m, without division by 0
+    conditional_entropy = weights * (entr(model_probs) + entr(1 - model_probs))
     return np.asarray(entr(mixture) + entr(1 - mixture) - conditional_entropy.sum(axis=1))
 
 

@@ -57,6 +57,7 @@ class Stopping:
 
     def __post_init__(self) -> None:
         is_ascending = list(self.analyses) == sorted(set(self.analyses))
+        # The last interim analysis takes place when all participants have finished.
         if self.analyses and not (is_ascending and self.analyses[-1] == self.participants):
             raise InputError(
                 f"stopping.analyses are {', '.join(map(str, self.analyses))} of "

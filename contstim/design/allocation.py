@@ -175,6 +175,7 @@ def allocate(trials: TrialCells, start: IntArray, rng: np.random.Generator) -> I
         # Another trial with a repeated sentence may be chosen in the next iteration.
         if not exchangeable:
             continue
+        # Change in the number of repeated sentences by each possible exchange.
         changes = np.array(
             [counter.score_exchange(trial, t, group, int(groups[t])) for t in exchangeable]
         )

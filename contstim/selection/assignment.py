@@ -278,13 +278,13 @@ def _describe_shortage(
     str
         Error message with the quotas, the number of sentences needed and the number available.
     """
-    # A quota of n sentences has n rows. Match as many rows as possible with one sentence each.
+    # Match as many rows as possible with one sentence each.
     sentence_by_row = maximum_bipartite_matching(csr_array(is_allowed), perm_type="column")
     is_matched = sentence_by_row >= 0  # -1: no sentence was left for this row
 
-    # Find quotas that compete for too few sentences. Start with a quota that lacks a sentence. Add
-    # the quotas to which its sentences were assigned, then the quotas to which the sentences of
-    # these quotas were assigned, and so on.
+    # A quota of n sentences has n rows. Find quotas that compete for too few sentences: start with
+    # a quota that lacks a sentence. Add the quotas to which sentences were assigned that are also
+    # allowed for a quota in the set, until the set no longer changes.
     is_short = quota_by_row == quota_by_row[~is_matched][0]  # whether the set contains the quota
     while True:
         is_usable = is_allowed[is_short].any(axis=0)  # sentences allowed for a quota in the set

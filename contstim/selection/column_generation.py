@@ -147,8 +147,7 @@ def find_fractional_assignment(
 class _Variables(NamedTuple):
     """Variables of a programme that assigns sentences to quotas, sorted by quota.
 
-    Variable j is 1 if sentence ``sentence_ids[j]`` is assigned to quota ``quota_ids[j]``. Both
-    arrays of indices have the shape (n,), for n variables.
+    Variable j of n variables assigns sentence ``sentence_ids[j]`` to quota ``quota_ids[j]``.
     """
 
     quota_ids: IntArray
@@ -262,8 +261,9 @@ class _Relaxation:
         while True:
             violations, dual, x = self._solve_restricted(variables, minimise_violations)
             quota_ids, sentence_ids = [variables.quota_ids], [variables.sentence_ids]
-            # Add the variables with the most negative reduced costs. Each assigns a sentence to a
-            # quota, which is a number of sentences that one model accepts and another rejects.
+            # Column generation: add the variables with the most negative reduced costs, which can
+            # improve the solution most. A variable assigns a sentence to a quota, a number of
+            # sentences that one model accepts and another rejects.
             reduced_costs = self._reduced_costs(dual, ignore_costs=minimise_violations)
             for quota_id, (allowed, reduced) in enumerate(reduced_costs):
                 negative = np.flatnonzero(reduced < -_TOLERANCE)
@@ -479,9 +479,9 @@ class _Relaxation:
         rows : (R,) array
             Rows of the R sentences that occur in `variables`.
         """
-        # Each column belongs to a variable and contains a single 1. Sentences without variables get
-        # no row.
         n = len(variables.quota_ids)
+        # A variable assigns a sentence to a quota. Its column contains a single 1, in the row of
+        # the quota or of the sentence. Sentences without variables get no row.
         ones, columns = np.ones(n), np.arange(n)
         rows, numbers = np.unique(variables.sentence_ids, return_inverse=True)
         shape = (len(self.n_sentences), n)

@@ -59,7 +59,8 @@ def propose_feasible(
         If the constraints cannot be satisfied; the message names them and their shortfall.
     """
     copies = np.repeat(rows, max_occurrences)  # k copies of a sentence that may be in k pairs
-    # Find sentences that satisfy the constraints. Any sentence may be a first or a second sentence.
+    # Find n first and n second sentences (two quotas) that satisfy the constraints. Any sentence
+    # may be a first or a second sentence.
     is_allowed = np.ones((len(copies), 2), dtype=bool)
     quotas = _make_quotas(_FIRST_AND_SECOND, n)
     problem = AssignmentProblem(ranked.doubled_ranks[copies][:, :2], is_allowed, is_allowed, quotas)

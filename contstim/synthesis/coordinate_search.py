@@ -405,8 +405,9 @@ class Search:
         inexpensive = self._score_inexpensive(position, sentence)
         if len(inexpensive.replacements) == len(self._models):
             return inexpensive
-        # A prefiltered list contains only words that can improve the sentence according to the
-        # inexpensive models. It remains valid, because the loss to improve on only decreases.
+        # The other models score one word at a time. They score either a complete list of words, or
+        # a prefiltered list: the words that can improve the sentence according to the inexpensive
+        # models. This list remains valid, because the loss to improve on only decreases.
         cached = self._cache[_make_cache_key(sentence, position)]
         kind = "prefiltered" if prefilter and inexpensive.replacements else "complete"
         if kind not in cached:
@@ -442,7 +443,8 @@ class Search:
             Sentence in which the word is replaced.
         """
         key = _make_cache_key(sentence, position)
-        # Inexpensive models are those that score the whole vocabulary at once.
+        # Tables of scores at this position, by kind: under the inexpensive models, which score the
+        # whole vocabulary at once, and under all models (`_score_words_at`).
         cached = self._cache.get(key, {})
         if "inexpensive" not in cached:
             words = self.words_at(position)

@@ -118,4 +118,4 @@ class Edit(Strategy):
             indices = np.concatenate([np.empty(0, dtype=np.int64), *feasible])
             losses = [candidates.losses(batch) for batch in split_into_batches(indices)]
             propose_in_order(candidates, indices, np.concatenate([np.empty(0), *losses]))
-        return False
+        return False  # The search did not end early.

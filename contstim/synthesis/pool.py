@@ -423,7 +423,8 @@ class _SimilarityLimits:
         gains = np.nan_to_num(self._gains[:, unused], nan=-np.inf)
         largest_gains = gains.max(axis=0)
         largest_unassigned_gains = gains[assigned < 0].max(axis=0, initial=-np.inf)
-        # Number of assigned or added sentences in each group of similar sentences.
+        # A gain is the decrease in loss if an unused sentence is assigned to a natural sentence.
+        # Count the assigned and the added sentences in each group of similar sentences.
         group_sizes = self._count_groups(assigned)
         addable = []
         # Sort by the gain for natural sentences without an assigned sentence, then by the gain for

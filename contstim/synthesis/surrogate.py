@@ -234,14 +234,15 @@ class Posterior:
         mean, covariance = _fit_coefficients(
             self._x, self._y, self.mean, self.deviation, self.noise
         )
-        # Regression of (exact score - estimate) / scale on the features of the exactly scored
-        # candidates. `noise` contains the standard deviation of the residuals for candidates of one
-        # token (element 0) and of several tokens (element 1).
+        # The regression predicts y = (exact score - estimate) / scale from the features x. `noise`
+        # contains the standard deviation of its residuals, for candidates of one token (element 0)
+        # and of several tokens (element 1).
         noise = _fit_noise(self._x, self._y, mean, self.noise)
         x, scale = self.features[indices], self.scale[indices]
         # Predictive variance: variance of the noise plus x^T covariance x (Bishop 2006, Eq. 3.59).
         variance = noise[_token_group(x)] ** 2
         variance = variance + np.einsum("vi,ij,vj->v", x, covariance, x)
+        # Convert predictions of y back to scores.
         return self.estimates[indices] + scale * (x @ mean), scale * np.sqrt(variance)
 
 

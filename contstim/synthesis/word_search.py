@@ -129,10 +129,11 @@ class WordSearch:
             ended_early = self._score_candidates()
             if self.best_index is None:
                 return ended_early  # No candidate is better than the word in the sentence.
+            # Stop if the limit on model inputs does not allow the verification of a proposal.
             if self._verification_costs(self.best_index) > self._count_inputs_left():
                 self.state.is_complete = False
                 return False
-            # A proposal is verified by scoring the whole sentence. Go on if it is refused.
+            # A proposal is verified by scoring the whole sentence. Continue if it is refused.
             if self.candidates.propose(self.best_index):
                 return False
             self.refused.add(self.best_index)
@@ -236,10 +237,13 @@ class WordSearch:
         # feasibility. The value of a new score is the expected increase in the maximum of these.
         feasibility = self._predict_feasibility(indices)
         if name in self.candidates.definition.reject:
+            # The score determines the loss. The acquisition value becomes the new maximum if the
+            # improvement exceeds the margin.
             margin = max_acquisition / feasibility
             values = feasibility * self._predict_improvement(indices, margin)
         else:
-            # The score shows whether the candidate satisfies the constraint on this model.
+            # The score shows whether the candidate satisfies the constraint on this model. If it
+            # does, the acquisition value increases to improvement times the other probabilities.
             margin = max_acquisition / self._predict_feasibility(indices, excluded=name)
             values = feasibility * np.maximum(self._predict_improvement(indices) - margin, 0.0)
         size = min(n_left, max(_BATCH_SIZE, self._count_scored(name) // 4), _MAX_BATCH_SIZE)

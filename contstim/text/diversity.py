@@ -280,8 +280,8 @@ class WordShareLimit:
             1 if the sentences are accepted, -1 if they are withdrawn.
         """
         natural = self._natural_words[index]
-        # Add to all counts for the sign 1, and undo this for the sign -1. If fewer sentences were
-        # made than requested, the expected totals are lower.
+        # With the sign 1, count accepted sentences; with the sign -1, undo this. The totals were
+        # computed for `n_per_natural` sentences: subtract the sentences that are missing.
         n_missing = self._n_per_natural - len(texts)
         self._n_sentences -= sign * n_missing
         self._n_natural_words += sign * len(texts) * len(natural)
