@@ -58,7 +58,7 @@ def build_plan(
     sentences
         Natural sentences.
     limit
-        Maximum number of natural sentences per pair of models.
+        Maximum number of natural sentences per pair of models that receive synthetic sentences.
     vocabulary
         Path of the vocabulary.
     language
@@ -79,6 +79,10 @@ def build_plan(
         # The models given on the command line replace all models of the plan.
         defaults |= {"pairs": (), "reject": (), "accept": ()}
     synthesis = SynthesisOptions(**{**defaults, **options})
+    if limit is not None and synthesis.is_pooled:
+        # The synthetic sentences are assigned to those natural sentences that suit them best.
+        synthesis = replace(synthesis, per_pair=limit)
+        limit = synthesis.n_candidates
     models = tuple(dict.fromkeys([*chain(*synthesis.pairs), *synthesis.reject, *synthesis.accept]))
     if not models and base is not None:
         models = base.models
@@ -287,6 +291,8 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
         if notes["rows"] < notes["requested"]:
             for name, number in notes["n_satisfying"].items():
                 print_message(f"  {number:,.0f} satisfy {name} (median over natural sentences)")
-            print_message("  sample more sentences (max_samples=N), or relax the strictest bound")
+            print_message(
+                "  increase max_samples, use less probable natural sentences, or relax a constraint"
+            )
     if len(report.rows) > 1:
         print_message(format_diversity(*sentences_with_originals(report.rows)))

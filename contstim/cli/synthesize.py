@@ -119,7 +119,8 @@ def synthesize(
     sentences
         natural sentences, one per line, or a CSV with a column 'sentence' [bundled pool]
     limit
-        number of natural sentences per pair [all]
+        number of natural sentences per pair, or with the strategy sample, number of triplets,
+        which are chosen from three times as many natural sentences [all]
     language
         language of the sentences [en]
     estimate

@@ -134,11 +134,6 @@ class PrefixModel:
     Search strategies that write sentences from left to right require it.
     """
 
-    @property
-    def is_self_guided(self) -> bool:
-        """Whether the model can propose words for a search at low cost."""
-        return False
-
     def empty_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return an empty sentence prefix, which can be extended word by word.
 
@@ -155,9 +150,10 @@ class PrefixModel:
     def guide_prefix(self, first: WordList, later: WordList) -> Prefixes | None:
         """Return an empty prefix that proposes words but does not score sentences.
 
-        Its log-probabilities may be approximate. They need not sum to the score of a sentence.
+        Its log-probabilities may be approximate. They need not sum to the score of a sentence. The
+        result is None if the model cannot propose words at low cost.
         """
-        return self.empty_prefix(first, later)
+        return None
 
     def with_context(self, text: str) -> PrefixModel | None:
         """Return a model that scores sentences as continuations of `text`, for example a prompt.

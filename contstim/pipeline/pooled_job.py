@@ -14,13 +14,18 @@ from contstim.pipeline.tasks import SampleTask, Task, create_score_tasks
 from contstim.synthesis import format_strategy
 from contstim.synthesis.forecast import (
     WINDOW,
-    count_expected_sentences,
+    count_expected_triplets,
     explain_shortfall,
     find_stop_reason,
 )
-from contstim.synthesis.pool import Request, SentencePool, synthesize_from_pool
+from contstim.synthesis.pool import (
+    Request,
+    SentencePool,
+    find_fulfillable_requests,
+    synthesize_from_pool,
+)
 from contstim.synthesis.problem import MinScore, ProblemDefinition
-from contstim.synthesis.results import Row, SynthesisResult
+from contstim.synthesis.results import Row
 from contstim.synthesis.sample import GuidedSampling
 
 # Maximum difference between the reading scores of a sentence after two prompts, in nats. All of 227
@@ -45,10 +50,13 @@ class _Round:
     candidates
         Sentences sampled in this round that satisfy the lower bounds on scores. The list is empty
         until the scores for these bounds have been computed.
-    results
-        Synthetic sentence for each natural sentence and synthesis problem, assigned from the
-        candidates of all rounds so far. If no candidate is suitable, the result contains the
-        natural sentence. The list is empty until the round is finished.
+    rows
+        Mapping from (problems, natural sentence) to the rows of the table, made from the candidates
+        of all rounds so far. It is empty until the round is finished.
+    unsolved
+        Problems for which there are too few suitable candidates.
+    gain
+        Sum of the decreases in loss of the assigned sentences, in nats.
     summary
         Line of text that tells users the result of the round and a forecast of the final result.
     """
@@ -56,13 +64,10 @@ class _Round:
     sample_tasks: list[SampleTask]
     tasks: list[Task]
     candidates: list[str] = field(default_factory=list)
-    results: list[SynthesisResult] = field(default_factory=list)
+    rows: dict[tuple[Problems, str], Sequence[Row]] = field(default_factory=dict)
+    unsolved: list[ProblemDefinition] = field(default_factory=list)
+    gain: float = 0.0
     summary: str = ""
-
-    @property
-    def total_gain(self) -> float:
-        """Sum of the decreases in loss of the assigned sentences, in nats."""
-        return -math.fsum(result.loss for result in self.results)
 
 
 @dataclass(eq=False)
@@ -70,27 +75,25 @@ class PooledSynthesisJob(SynthesisJob):
     """Synthesis of sentences that samples one pool of sentences for all natural sentences.
 
     A synthesis problem names the models that should find a sentence improbable (rejecting models)
-    and probable (accepting models). A *target* is a natural sentence with a problem. Each target is
-    assigned one sentence of the pool. Each round of sampling has four steps:
+    and probable (accepting models). A *request* is a natural sentence with a problem. One sentence
+    of the pool can be assigned to each request. Each round of sampling has four steps:
 
     1. Tasks sample batches of sentences for each problem.
     2. Tasks score the sampled sentences under each model with a lower bound on its score. Sentences
        that violate the bound for every natural sentence are dropped. The remaining sentences are
        the candidates.
     3. Tasks score the candidates under the compared models.
-    4. The candidates of all rounds are assigned to the targets, without further tasks.
+    4. The candidates of all rounds are assigned to the requests, without further tasks. If the
+       table needs fewer natural sentences, the best ones are chosen (`assign_sentences`).
 
-    After the first round, sentences are sampled only for problems with targets that have not
-    received a sentence, if there are any. The rounds end when no further target is expected to
-    receive a sentence soon and the last rounds have increased the total decrease in loss by at most
-    the share `min_improvement`, or after `max_samples` sentences per problem.
+    After the first round, sentences are sampled only for problems with too few suitable candidates,
+    if there are any. The rounds end when no further row is expected soon and
+    the last rounds have increased the total decrease in loss by at most the share
+    `min_improvement`, or after `max_samples` sentences per problem.
     """
 
     # Finished rounds.
     _rounds: list[_Round] = field(default_factory=list, init=False)
-    # Mapping from (problems, natural sentence) to rows of the table after the last round; None
-    # before it is requested.
-    _rows: dict[tuple[Problems, str], Sequence[Row]] | None = field(default=None, init=False)
     # Whether no further round is needed.
     _is_complete: bool = field(default=False, init=False)
 
@@ -185,15 +188,13 @@ class PooledSynthesisJob(SynthesisJob):
         First, there are only tasks that sample sentences. Tasks that score these sentences are
         added by a later call, after all sampling tasks have ended.
 
-        A synthesis problem is unsolved if a natural sentence still lacks a synthetic sentence for
-        it. The round samples batches of sentences for each unsolved problem or, if all problems are
-        solved, for every problem, to find better sentences.
+        A synthesis problem is unsolved if too few natural sentences can receive a synthetic
+        sentence for it. The round samples batches of sentences for each unsolved problem or, if all
+        problems are solved, for every problem, to find better sentences.
         """
         run, strategy, problems = self.run, self.strategy, self._problems
         if self._rounds:
-            assignments = zip(self._target_problems, self._rounds[-1].results, strict=True)
-            unsolved = [problem for problem, result in assignments if not result.is_changed]
-            problems = list(dict.fromkeys(unsolved)) or problems
+            problems = self._rounds[-1].unsolved or problems
         sentence_form = strategy.choose_form(run.sentences)
         reading_model = MinScore.readable(model=strategy.writer).model
         for bound in self.options.bounds:
@@ -247,46 +248,72 @@ class PooledSynthesisJob(SynthesisJob):
         Parameters
         ----------
         new_round
-            Latest round, after the end of all its tasks. This method sets the attributes `results`
-            and `summary` of the round.
+            Latest round, after the end of all its tasks. This method sets the attributes `rows`,
+            `unsolved`, `gain` and `summary` of the round.
         """
         strategy = self.strategy
         n_done, n_batches = strategy.round_batches(len(self._rounds)).stop, strategy.n_batches
         self._rounds.append(new_round)
-        self._rows = None
-        # Assign the sampled sentences of all rounds. A target is a natural sentence with a
-        # synthesis problem (rejecting and accepting models); it receives one sentence.
-        pool, targets = self.build_pool(), self.targets
-        new_round.results = synthesize_from_pool(
+        # Choose the natural sentences of the table, and assign the sampled sentences of all rounds.
+        options, pool, requests = self.options, self.build_pool(), self.requests
+        n_groups = options.per_sentence
+        groups = synthesize_from_pool(
             pool,
-            targets,
+            requests,
             self.run.plan.study.seed,
             format_strategy(strategy),
-            max_word_share=self.options.max_word_share,
+            None if options.per_pair is None else options.per_pair * n_groups,
+            max_word_share=options.max_word_share,
         )
-        # Forecast for how many targets a sentence will be found if sampling continues to its limit.
-        n_found = sum(result.is_changed for result in new_round.results)
+        unread = iter(groups)
+        new_round.rows = {
+            (problems, sentence): self.make_rows(problems, list(itertools.islice(unread, n_groups)))
+            for problems, sentence in self.inputs
+        }
+        new_round.gain = -math.fsum(result.loss for group in groups for result in group)
+
+        # Forecast how many rows (triplets) will be found if sampling continues to its limit.
+        n_found, n_wanted = sum(map(len, new_round.rows.values())), self.n_requested_rows
         n_soon, n_expected = (
-            max(n_found, count_expected_sentences(pool, targets, n / n_done))
+            max(n_found, min(n_wanted, count_expected_triplets(pool, requests, n / n_done)))
             for n in (min(n_done + WINDOW, n_batches), n_batches)
         )
-        gains = [one_round.total_gain for one_round in self._rounds]
-        reason = find_stop_reason(gains, strategy.min_improvement, n_found, len(targets), n_soon)
+        if n_found < n_wanted:
+            new_round.unsolved = self._find_unsolved_problems(pool, requests)
+        gains = [one_round.gain for one_round in self._rounds]
+        reason = find_stop_reason(gains, strategy.min_improvement, n_found, n_wanted, n_soon)
         if n_done == n_batches:
             reason = "max_samples is reached"
         self._is_complete = reason is not None
         # Describe the round for users.
-        text = (
-            f"batch {n_done} of at most {n_batches}: "
-            f"{n_found} of {len(targets)} synthetic sentences found"
-        )
+        noun = "triplets" if options.makes_triplets else "synthetic sentences"
+        text = f"batch {n_done} of at most {n_batches}: {n_found} of {n_wanted} {noun} found"
         if n_found:
-            text += f", mean loss {-new_round.total_gain / n_found:.1f}"
-        if n_done < n_batches and n_found < len(targets):
+            n_synthetic = sum(result.is_changed for group in groups for result in group)
+            text += f", mean decrease {new_round.gain / n_synthetic:.1f} nats"
+        if n_done < n_batches and n_found < n_wanted:
             text += f"; about {n_expected} expected after batch {n_batches}"
-        if n_expected < len(targets) / 2:
-            text += self._describe_shortfall(pool, targets)
+        if n_expected < n_wanted / 2:
+            text += self._describe_shortfall(pool, requests)
         new_round.summary = text if reason is None else f"{text}; sampling ends: {reason}"
+
+    def _find_unsolved_problems(
+        self, pool: SentencePool, requests: Sequence[Sequence[Request]]
+    ) -> list[ProblemDefinition]:
+        """Find the problems for which the pool has too few suitable sentences.
+
+        These are the problems for which fewer than the requested number of natural sentences can
+        receive a different sentence each.
+        """
+        unsolved, first = [], 0
+        for problems, sentences in self.sentences_by_problems.items():
+            n_rows = len(sentences) * self.options.per_sentence
+            n_wanted = min(n_rows, (self.options.per_pair or n_rows) * self.options.per_sentence)
+            for problem, *own in zip(problems, *requests[first : first + n_rows], strict=True):
+                if find_fulfillable_requests(pool.is_usable(own)).sum() < n_wanted:
+                    unsolved.append(problem)
+            first += n_rows
+        return unsolved
 
     @property
     def candidates(self) -> list[str]:
@@ -297,36 +324,11 @@ class PooledSynthesisJob(SynthesisJob):
         """Return the table rows of one natural sentence, or None if any task is pending."""
         if not self._is_complete and self.run.store.find_pending(self.tasks()):
             return None
-        return self._make_all_rows()[problems, sentence]
+        return self._rounds[-1].rows.get((problems, sentence), ()) if self._rounds else ()
 
     def rows(self) -> Iterator[Row]:
         """Yield all rows of the table, in the order of the natural sentences."""
-        for problems_and_sentence in self.inputs:
-            yield from self._make_all_rows()[problems_and_sentence]
-
-    def _make_all_rows(self) -> dict[tuple[Problems, str], Sequence[Row]]:
-        """Convert the synthetic sentences of the last round of sampling to rows of the table.
-
-        There are up to ``options.per_sentence`` rows for each natural sentence. The rows are
-        created by the first call after a round; later calls return the same rows.
-
-        Returns
-        -------
-        dict
-            Mapping from (synthesis problems, natural sentence) to rows of the table.
-        """
-        if not self._rounds:
-            return dict.fromkeys(self.inputs, ())
-        if self._rows is None:
-            self._rows = {}
-            # The flat list of results contains, for each natural sentence in turn, `n_groups`
-            # groups with one result per synthesis problem (two for a triplet). Each group can
-            # become one row of the table.
-            results, n_groups = iter(self._rounds[-1].results), self.options.per_sentence
-            for problems, sentence in self.inputs:
-                groups = [list(itertools.islice(results, len(problems))) for _ in range(n_groups)]
-                self._rows[problems, sentence] = self.make_rows(problems, groups)
-        return self._rows
+        return itertools.chain(*self._rounds[-1].rows.values()) if self._rounds else iter(())
 
     def build_pool(self) -> SentencePool:
         """Return the pool of sampled sentences that can be assigned to natural sentences.
@@ -352,31 +354,27 @@ class PooledSynthesisJob(SynthesisJob):
         return SentencePool(tuple(candidates), scores, batch_tolerance, self.run.language)
 
     @property
-    def targets(self) -> list[Request]:
-        """Targets to which sampled sentences are assigned, in the order of the table rows.
+    def requests(self) -> list[list[Request]]:
+        """Requests of each row that the table can have: two for a triplet, otherwise one.
 
-        A target is a natural sentence together with a synthesis problem: the models that should
-        find the synthetic sentence improbable or probable, and constraints. Each target is assigned
-        one sampled sentence.
+        A request is a natural sentence together with a synthesis problem: the models that should
+        find the synthetic sentence improbable or probable, and constraints. One sampled sentence
+        can be assigned to each request.
         """
+        minimum_drop = self.options.minimum_drop
         return [
-            Request(sentence, self.resolve_problem(problem))
+            [Request(sentence, self.resolve_problem(p), minimum_drop) for p in problems]
             for problems, sentence in self.inputs
-            for problem in problems * self.options.per_sentence
+            for _ in range(self.options.per_sentence)
         ]
-
-    @property
-    def _target_problems(self) -> list[ProblemDefinition]:
-        """Problem of each target, with models given by specification strings."""
-        return [p for problems, _ in self.inputs for p in problems * self.options.per_sentence]
 
     def describe_progress(self) -> str | None:
         """Return a line on the last finished round, or on models that cannot guide the sampling."""
         if self._rounds:
             return self._rounds[-1].summary
-        # All batches of a problem have the same guides, so the first batch of each is sufficient.
+        # The batches of a problem have the same guiding models, so the first of each is sufficient.
         names = self._find_non_guiding_models(self.sample_tasks()[: len(self._problems)])
-        text = "cannot guide the sampling, only select sentences; sample?guide=SPEC sets a guide"
+        text = "cannot guide the sampling, only select among the sampled sentences"
         return f"{' and '.join(names)} {text}" if names else None
 
     def _find_non_guiding_models(self, tasks: Sequence[SampleTask]) -> list[str]:
@@ -384,17 +382,17 @@ class PooledSynthesisJob(SynthesisJob):
         sampled = self._read_sampled(tasks)
         return sorted({name for result in sampled for name in result["non_guiding_models"]})
 
-    def _describe_shortfall(self, pool: SentencePool, targets: Sequence[Request]) -> str:
+    def _describe_shortfall(self, pool: SentencePool, requests: Sequence[Sequence[Request]]) -> str:
         """Name the constraint that the fewest sampled sentences satisfy, in a clause for users."""
         # The last item of the mapping is the number of sentences that satisfy all constraints.
-        n_satisfying = explain_shortfall(pool, targets)
+        n_satisfying = explain_shortfall(pool, requests)
         _, n_usable = n_satisfying.popitem()
         constraint = min(n_satisfying, key=n_satisfying.__getitem__)
         n_drafts = len(self.read_drafts(self._finished_sample_tasks))
         return (
             f"; {n_usable:.0f} of {n_drafts:,} sampled sentences satisfy all constraints, and "
-            f"{n_satisfying[constraint]:.0f} satisfy {constraint}: relax this constraint, or "
-            "increase max_samples"
+            f"{n_satisfying[constraint]:.0f} satisfy {constraint}: increase max_samples, use less "
+            "probable natural sentences, or relax a constraint"
         )
 
     def collect_notes(self) -> dict[str, Any]:
@@ -415,7 +413,7 @@ class PooledSynthesisJob(SynthesisJob):
         notes: dict[str, Any] = {
             "n_sampled": len(self.read_drafts()),
             "n_candidates": len(pool.sentences),
-            "n_satisfying": explain_shortfall(pool, self.targets),
+            "n_satisfying": explain_shortfall(pool, self.requests),
         }
         names = self._find_non_guiding_models(self.sample_tasks())
         return {**notes, "non_guiding_models": names} if names else notes

@@ -101,7 +101,8 @@ class SynthesisJob:
                 model_digest = json_digest([run.all_models[spec].name for spec in specs])
                 rng = np.random.default_rng([seed, int(model_digest, 16)])
                 order = rng.permutation(n_sentences)
-            sentences_by_problems[problems] = [run.sentences[i] for i in order[: options.per_pair]]
+            sentences = [run.sentences[i] for i in order[: options.n_candidates]]
+            sentences_by_problems[problems] = sentences
         self.sentences_by_problems = sentences_by_problems
 
     @property
@@ -128,6 +129,13 @@ class SynthesisJob:
     def n_expected_tasks(self) -> int:
         """Number of search tasks if no search has to be repeated with other random numbers."""
         return self.options.per_sentence * sum(len(problems) for problems, _ in self.inputs)
+
+    @property
+    def n_requested_rows(self) -> int:
+        """Maximum number of rows of the table."""
+        sentences, maximum = self.sentences_by_problems.values(), self.options.per_pair
+        n_sentences = sum(min(len(listed), maximum or len(listed)) for listed in sentences)
+        return n_sentences * self.options.per_sentence
 
     @property
     def needs_scores(self) -> bool:

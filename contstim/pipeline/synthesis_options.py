@@ -21,6 +21,9 @@ from contstim.text.diversity import DEFAULT_WORD_SHARE
 from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 
+#: Number of natural sentences per requested row, for strategies that sample a pool of sentences.
+N_ALTERNATIVES = 3
+
 #: Rules that allocate natural sentences to pairs of models.
 ALLOCATIONS = ("partitioned", "shared", "all")
 
@@ -62,7 +65,9 @@ class SynthesisOptions:
         sentences, in a different random order. ``all``: every pair uses all sentences in the given
         order.
     per_pair
-        Maximum number of natural sentences per pair; by default no limit.
+        Maximum number of natural sentences per pair; by default no limit. The strategy ``sample``
+        finds synthetic sentences for three times as many natural sentences (`n_candidates`), and
+        keeps those with the lowest loss.
     per_sentence
         Maximum number of different triplets per natural sentence.
     minimum_drop
@@ -131,6 +136,11 @@ class SynthesisOptions:
         """Lower bounds on scores, including the minimum reading score."""
         readable = () if self.readable is None else (MinScore.readable(self.readable),)
         return (*map(MinScore.parse, self.min_scores), *readable)
+
+    @property
+    def n_candidates(self) -> int | None:
+        """Number of natural sentences per pair from which `per_pair` are chosen; None: all."""
+        return self.per_pair and self.per_pair * (N_ALTERNATIVES if self.is_pooled else 1)
 
     @property
     def is_pooled(self) -> bool:

@@ -52,8 +52,8 @@ class Beam(Strategy):
     3. The result is the best sentence of all passes that satisfies the constraints.
 
     The search needs the log-probability of prefixes under each model. A masked model that scores
-    one token at a time (``metric=pll``) scores prefixes as if they were complete sentences. Other
-    models that cannot score prefixes need a `guide`.
+    one token at a time (``metric=pll``) scores prefixes as if they were complete sentences. Models
+    that cannot score prefixes in either way are rejected.
 
     Attributes
     ----------
@@ -70,9 +70,6 @@ class Beam(Strategy):
     refine
         ``yes`` or ``no``: whether single words of the result are replaced afterwards, as by
         ``edit``.
-    guide
-        Specification string of a model that proposes words in place of models that do not score
-        prefixes, for example ``contstim:gpt``.
     """
 
     starts_at_natural: ClassVar[bool] = False
@@ -83,12 +80,6 @@ class Beam(Strategy):
     diversity_cap: PositiveInt | None = None
     vocabulary_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
     refine: Annotated[str, validate_choice(("no", "yes"))] = "no"
-    guide: str | None = None
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """Specification string of the guide, if there is one."""
-        return () if self.guide is None else (self.guide,)
 
     def run(self, search: Search) -> bool:
         """Write sentences in several passes of beam search, and verify the best of each pass.
@@ -109,7 +100,7 @@ class Beam(Strategy):
         bool
             Whether the search was complete.
         """
-        beam = BeamSearch.from_search(search, self.guide, self.width, self.diversity_cap)
+        beam = BeamSearch.from_search(search, self.width, self.diversity_cap)
         rng = search.spawn_rng()
         # Each pass is defined by a step of log lambda, a beam width (number of prefixes kept per
         # position) and a fraction of the vocabulary.

@@ -12,11 +12,9 @@ import numpy as np
 from contstim.arrays import BoolArray, FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel, scores_vocabulary
-from contstim.models.prefixes import COMMA, Prefixes, PrefixModel, empty_prefix
+from contstim.models.prefixes import COMMA, Prefixes, empty_prefix
 from contstim.synthesis.candidates import ScoreCounter
 from contstim.synthesis.coordinate_search import Search
-from contstim.synthesis.shared_vocabulary import extend_models
-from contstim.synthesis.strategy import load_cached_model
 from contstim.synthesis.writer import guidance_weights
 from contstim.text import Sentence, WordList
 from contstim.text.diversity import N_EDGE_WORDS
@@ -87,7 +85,6 @@ class BeamSearch:
     def from_search(
         cls,
         search: Search,
-        guide: str | None = None,
         width: int | None = None,
         diversity_cap: int | None = None,
     ) -> BeamSearch:
@@ -97,8 +94,6 @@ class BeamSearch:
         ----------
         search
             Search for one synthetic sentence, with its models and constraints.
-        guide
-            Specification string of a model that proposes words for models without prefix scores.
         width
             Number of prefixes kept at each position. Default: depends on the models (`Beam`).
         diversity_cap
@@ -108,14 +103,10 @@ class BeamSearch:
         Raises
         ------
         InputError
-            If a model does not score prefixes and there is no guide.
+            If a model neither scores prefixes nor proposes words.
         """
         problem, natural, models = search.problem, search.natural, search.problem.models_by_name
-        vocabulary, guide_model = search.shared_vocabulary.unrestricted, None
-        if guide is not None:
-            guide_model = models.get(guide) or load_cached_model(guide)
-            vocabulary = extend_models(vocabulary, guide_model)
-
+        vocabulary = search.shared_vocabulary.unrestricted
         # Positions that must not change permit only the word of the natural sentence.
         permitted = {p: search.words_at(p).words for p in search.positions}
         fixed = {p: (natural.words[p],) for p in range(len(natural)) if p not in permitted}
@@ -129,21 +120,17 @@ class BeamSearch:
             mask[[i for i in indices if i is not None]] = True
             word_masks.append(mask)
 
-        # For models that do not score prefixes, the guide or the model itself proposes words.
+        # Models that do not score prefixes may propose words, as masked models do.
         prepared, sentence_scorers = list[_PrefixAndOffsets](), dict[int, SentenceModel]()
         for number, (name, model) in enumerate(models.items()):
             prefix_and_offsets = _prepare_empty_prefix(model, word_lists, is_guide=False)
             if prefix_and_offsets is None:
-                is_self_guided = isinstance(model, PrefixModel) and model.is_self_guided
-                proposer = guide_model or (model if is_self_guided else None)
-                if proposer is not None:
-                    prefix_and_offsets = _prepare_empty_prefix(proposer, word_lists, is_guide=True)
+                prefix_and_offsets = _prepare_empty_prefix(model, word_lists, is_guide=True)
                 sentence_scorers[number] = model
             if prefix_and_offsets is None:
                 raise InputError(
                     f"the strategy 'beam' needs models that score prefixes, and {name!r} does not; "
-                    "use the strategy 'edit', or name a model that proposes words for it, such as "
-                    "beam?guide=contstim:gpt"
+                    "use the strategy 'edit'"
                 )
             prepared.append(prefix_and_offsets)
 
@@ -456,12 +443,11 @@ def _prepare_empty_prefix(
     Parameters
     ----------
     model
-        Model that scores prefixes, or guide.
+        Model that scores prefixes, or proposes words.
     word_lists
         Words for the first position of a sentence, and words for later positions.
     is_guide
-        Whether the model only proposes words for another model, so that its scores may be
-        approximate.
+        Whether the model only proposes words, so that its scores may be approximate.
 
     Returns
     -------

@@ -62,8 +62,8 @@ class GuidedSampling(SamplingOptions, Strategy):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Specification strings of the writer and, if there is one, of the guide."""
-        return (self.writer,) if self.guide is None else (self.writer, self.guide)
+        """Specification string of the writer."""
+        return (self.writer,)
 
     def run(self, search: Search) -> bool:
         """Sample sentences from a language model for one natural sentence, and keep the best one.
@@ -155,14 +155,10 @@ class GuidedSampling(SamplingOptions, Strategy):
             Random number generator.
         """
         model, models = load_cached_model(self.writer), problem.models_by_name
-        # Use only words that the language model (the writer) and the guide know, too. The guide
-        # replaces compared models that do not score prefixes.
+        # Use only words that the language model (the writer) knows, too.
         words = extend_models(shared_vocabulary, model)
-        guide = None if self.guide is None else load_cached_model(self.guide)
-        if guide is not None:
-            words = extend_models(words, guide)
         weighted_models = [(w, models[name]) for name, w in guidance_weights(problem).items()]
-        writer = SentenceWriter(model, weighted_models, words, form, self, guide)
+        writer = SentenceWriter(model, weighted_models, words, form, self)
         # Draw the sentences of the prompt, and continue it.
         n_prompts = min(self.n_prompts, len(natural))
         prompt_indices = rng.choice(len(natural), size=n_prompts, replace=False)

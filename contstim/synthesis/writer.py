@@ -81,9 +81,6 @@ class SamplingOptions:
     min_improvement
         Minimum relative improvement of the total loss in five batches. If they improve it by less,
         and no further synthetic sentences are expected, sampling stops.
-    guide
-        Specification string of a model that guides in place of compared models that do not score
-        prefixes. Without a guide, these models can only filter the sampled sentences.
     """
 
     writer: str = "contstim:smollm2"
@@ -99,7 +96,6 @@ class SamplingOptions:
     n_prompts: NonNegativeInt = 8
     max_samples: PositiveInt = 2400
     min_improvement: Annotated[float, Field(ge=0)] = 0.15
-    guide: str | None = None
 
     def __post_init__(self) -> None:
         if self.lengths is not None:
@@ -189,8 +185,6 @@ class SentenceWriter:
         Permitted length and punctuation of the sentences.
     options
         Options of guided sampling, for example the temperature.
-    guide
-        Model that is used in place of compared models that do not score prefixes.
 
     Attributes
     ----------
@@ -205,7 +199,6 @@ class SentenceWriter:
         shared_vocabulary: SharedVocabulary,
         form: SentenceForm,
         options: SamplingOptions,
-        guide: SentenceModel | None = None,
     ) -> None:
         self.model, self.form, self.options = model, form, options
         self.repeatable_words = shared_vocabulary.vocabulary.repeatable
@@ -216,19 +209,19 @@ class SentenceWriter:
                 "none; use the strategy 'edit'"
             )
         self.word_lists = shared_vocabulary.list_first_and_later_words(form.words)
-        # A model guides the choice of words if it scores prefixes. Otherwise, the guide does so in
-        # its place. Without a guide, the model does not influence the sampling.
-        guide_prefix = None if guide is None else empty_prefix(guide, self.word_lists, guide=True)
-        weights: dict[Prefixes, float] = {}
+        # A model guides the choice of words if it scores prefixes or, like masked models, proposes
+        # the next word. Other models do not influence the sampling.
+        self._guiding_weights, self._guiding_prefixes = list[float](), list[Prefixes]()
         non_guiding_models = []
         for weight, compared in weighted_models:
-            prefix = empty_prefix(compared, self.word_lists) or guide_prefix
+            prefix = empty_prefix(compared, self.word_lists)
+            prefix = prefix or empty_prefix(compared, self.word_lists, guide=True)
             if prefix is None:
                 non_guiding_models.append(compared.name)
             else:
-                weights[prefix] = weights.get(prefix, 0.0) + weight
+                self._guiding_weights.append(weight)
+                self._guiding_prefixes.append(prefix)
         self.non_guiding_models = tuple(non_guiding_models)
-        self._guiding_weights, self._guiding_prefixes = [*weights.values()], [*weights]
         # Indices of first words and of later words that are only the beginning of a longer word.
         self._fragments: tuple[set[int], set[int]] = (set(), set())
         self._word_masks = {

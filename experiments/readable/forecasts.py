@@ -1,4 +1,4 @@
-"""Compare forecasts of the number of synthetic sentences with the numbers found.
+"""Compare forecasts of the number of triplets with the numbers found.
 
     python experiments/readable/forecasts.py FOLDER --pair contstim:bigram contstim:trigram
 
@@ -17,8 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from contstim import load_model, pool
-from contstim.synthesis.forecast import WINDOW, count_expected_sentences, find_stop_reason
-from contstim.synthesis.pool import Request, SentencePool, synthesize_from_pool
+from contstim.synthesis.forecast import WINDOW, count_expected_triplets, find_stop_reason
+from contstim.synthesis.pool import (
+    Request,
+    SentencePool,
+    find_fulfillable_requests,
+    synthesize_from_pool,
+)
 from contstim.synthesis.problem import MinScore, ProblemDefinition
 from contstim.synthesis.sample import GuidedSampling
 
@@ -61,7 +66,7 @@ def replay(sides: Batches, scores: Scores, reader: MinScore, natural: list[str])
     problems = [
         ProblemDefinition((r,), (a,), bounds=(reader,)) for r, a in ((two, one), (one, two))
     ]
-    targets = [Request(text, problem) for text in natural for problem in problems]
+    requests = [[Request(text, problem) for problem in problems] for text in natural]
     tolerance = {spec: load_model(spec).batch_tolerance for spec in (one, two)}
     reading_scores = scores[reader.model]
     n_batches = min(map(len, sides))
@@ -78,23 +83,26 @@ def replay(sides: Batches, scores: Scores, reader: MinScore, natural: list[str])
             candidates |= dict.fromkeys(s for s in sampled if reading_scores[s] >= reader.value)
         sentences = SentencePool(tuple(candidates), scores, tolerance)
         results = synthesize_from_pool(
-            sentences, targets, 1, "sample", max_word_share=MAX_WORD_SHARE
+            sentences, requests, 1, "sample", max_word_share=MAX_WORD_SHARE
         )
-        found = sum(result.is_changed for result in results)
-        gains.append(-sum(result.loss for result in results))
+        found = sum(first.is_changed for first, _ in results)
+        gains.append(-sum(result.loss for triplet in results for result in triplet))
         n_all, n_soon = (
-            max(found, count_expected_sentences(sentences, targets, n / n_done))
+            max(found, count_expected_triplets(sentences, requests, n / n_done))
             for n in (n_batches, min(n_done + WINDOW, n_batches))
         )
         if len(gains) == 1:
             n_first, forecast = found, n_all
-        if find_stop_reason(gains, strategy.min_improvement, found, len(targets), n_soon):
+        if find_stop_reason(gains, strategy.min_improvement, found, len(requests), n_soon):
             break
-        empty = {i % 2 for i, result in enumerate(results) if not result.is_changed}
-        wanted = sorted(empty) or [0, 1]
+        wanted = [0, 1]
+        if found < len(requests):
+            usable = [sentences.is_usable([pair[side] for pair in requests]) for side in (0, 1)]
+            unsolved = [s for s in (0, 1) if not find_fulfillable_requests(usable[s]).all()]
+            wanted = unsolved or wanted
     values = (
-        f"{reader.value:g}, {len(natural)}", len(targets), n_first, forecast, found,
-        f"{gains[-1] / max(1, found):.1f}", 2 * n_batches, sum(n_used),
+        f"{reader.value:g}, {len(natural)}", len(requests), n_first, forecast, found,
+        f"{abs(gains[-1]) / max(1, 2 * found):.1f}", 2 * n_batches, sum(n_used),
     )  # fmt: skip
     return dict(zip(HEADER, values, strict=True))
 

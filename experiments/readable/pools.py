@@ -111,18 +111,10 @@ def main() -> None:
     print(f"{name}: {len(fit)} of {len(sentences)} sentences, {seconds:.0f} s of processor time")
     for least in FLOORS:
         bounds = (MinScore(judging, least),)
-        places = [
-            Request(text, ProblemDefinition(s.reject, s.accept, bounds=bounds))
-            for text in natural
-            for s in _sides(specs)
-        ]
-        made = synthesize_from_pool(written, places, args.seed)
-        both = [made[2 * i : 2 * i + 2] for i in range(len(natural))]
-        triplets = [
-            Triplet.from_results(one, two, 1)
-            for one, two in both
-            if one.is_changed and two.is_changed
-        ]
+        problems = [ProblemDefinition(s.reject, s.accept, bounds=bounds) for s in _sides(specs)]
+        requests = [[Request(text, problem) for problem in problems] for text in natural]
+        results = synthesize_from_pool(written, requests, args.seed)
+        triplets = [Triplet.from_results(one, two, 1) for one, two in results if one.is_changed]
         columns = Triplet.columns()
         file = folder / f"triplets{least:g}-{args.words}.csv"
         write_atomically(

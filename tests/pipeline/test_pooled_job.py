@@ -8,19 +8,17 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from small_study import RecordingExecutor, synthesis_plan
 
 from contstim import load_model, pool
+from contstim.arrays import FloatArray
 from contstim.cli.synthesis_study import report_synthesis
 from contstim.models.base import SentenceModel
-from contstim.pipeline import pooled_job
 from contstim.pipeline.engine import SequentialExecutor
 from contstim.pipeline.plan import StudyPlan
 from contstim.pipeline.store import RunStore
@@ -30,7 +28,6 @@ from contstim.pipeline.tasks import SampleTask, ScoreTask
 from contstim.pipeline.worker import Worker
 from contstim.selection.scores import read_scores
 from contstim.synthesis.pool import Request, SentencePool
-from contstim.synthesis.results import SynthesisResult
 from contstim.text.diversity import folded_words, infrequent_words
 from contstim.text.languages import ENGLISH
 from contstim.text.vocabulary import bundled_vocabulary
@@ -182,7 +179,7 @@ def test_models_that_only_filter_are_reported(tmp_path: Path) -> None:
     out, lines = tmp_path / "triplets.csv", list[str]()
     write_synthesis(plan, out, SequentialExecutor(), show_progress=lines.append)
     assert lines[0].startswith(f"{models[1]} cannot guide the sampling")
-    assert "0 of 2 synthetic sentences found" in lines[1]
+    assert "0 of 1 triplets found" in lines[1]
     notes = json.loads((tmp_path / "triplets.csv.meta.json").read_text("utf-8"))["notes"]
     assert notes["non_guiding_models"] == [models[1]]
 
@@ -283,7 +280,7 @@ def test_sampling_ends_when_all_targets_are_filled() -> None:
         report = write_synthesis(longer, None, executor, show_progress=lines.append)
         tables.append([{**row.row(), "strategy": ""} for row in report.rows])
         numbers.append(sum(isinstance(task, SampleTask) for task in executor.submitted))
-        assert "2 of 2 synthetic sentences found" in lines[-1]
+        assert "1 of 1 triplets found" in lines[-1]
     assert tables[0] == tables[1]
     assert len(tables[0]) == 1
     # Of 200 and 400 batches. An improvement is measured over the last five batches of each side.
@@ -305,21 +302,37 @@ def test_readable_sentences_satisfy_the_bound_on_fresh_scores(plan: StudyPlan) -
     assert report.notes["n_candidates"] < report.notes["n_sampled"]
 
 
-def test_only_sides_with_open_targets_are_sampled_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All sentences that the trigram model should reject are taken away after each assignment."""
-    real = pooled_job.synthesize_from_pool
+def test_natural_sentences_with_the_lowest_losses_are_chosen(plan: StudyPlan) -> None:
+    """One of three natural sentences receives synthetic sentences."""
+    losses = {}
+    for per_pair in (1, 3):
+        chosen = plan.replace_options(SynthesisOptions, per_pair=per_pair)
+        report = write_synthesis(chosen, None, SequentialExecutor())
+        assert report.notes["requested"] == per_pair
+        scores = [row.row() for row in report.rows]
+        losses[per_pair] = {
+            row["natural"]: row["synthetic_1_lp_2"]
+            - row["natural_lp_2"]
+            + row["synthetic_2_lp_1"]
+            - row["natural_lp_1"]
+            for row in scores
+        }
+    ((natural, loss),) = losses[1].items()
+    assert len(losses[3]) > 1
+    # Without competition for the sampled sentences, the loss can only be lower.
+    assert loss <= losses[3][natural] + 1e-9
+    assert loss <= min(losses[3].values()) + 1e-9
 
-    def empty_one_side(
-        pool: SentencePool, targets: Sequence[Request], *args: Any, **options: Any
-    ) -> list[SynthesisResult]:
-        return [
-            replace(result, sentence=result.natural, loss=0.0)
-            if target.problem.reject == (MODELS[1],)
-            else result
-            for target, result in zip(targets, real(pool, targets, *args, **options), strict=True)
-        ]
 
-    monkeypatch.setattr(pooled_job, "synthesize_from_pool", empty_one_side)
+def test_only_sides_with_open_requests_are_sampled_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No sentence is suitable for the requests that the trigram model should reject."""
+    real = SentencePool.losses
+
+    def empty_one_side(pool: SentencePool, request: Request) -> FloatArray:
+        losses = real(pool, request)
+        return losses * np.nan if request.problem.reject == (MODELS[1],) else losses
+
+    monkeypatch.setattr(SentencePool, "losses", empty_one_side)
     strategy = (
         "sample?writer=contstim:gpt&guidance=12&min_end_probability=0.02&n_prompts=0"
         "&batch_size=8&max_samples=80"
@@ -344,11 +357,9 @@ def test_unattainable_bounds_are_reported_after_one_round(plan: StudyPlan) -> No
     lines = list[str]()
     report = write_synthesis(hopeless, None, SequentialExecutor(), show_progress=lines.append)
     assert report.rows == []
-    found = "0 of 8 synthetic sentences found; about 0 expected after batch 40"
+    found = "0 of 4 triplets found; about 0 expected after batch 40"
     assert lines[0].startswith(f"batch 5 of at most 40: {found}")
-    assert "satisfy contstim:gpt>=-5: relax this constraint" in lines[0]
+    assert "satisfy contstim:gpt>=-5: increase max_samples" in lines[0]
     # Sampling stops before the maximum number of samples, and says why.
     assert lines[-1].startswith(f"batch 10 of at most 40: {found}")
-    assert lines[-1].endswith(
-        "sampling ends: no further sentences are expected in the next 5 batches"
-    )
+    assert lines[-1].endswith("sampling ends: none are expected in the next 5 batches")

@@ -179,7 +179,7 @@ def test_excluded_words_are_not_written(
     assert not {word for words in written for word in words} & {"ba", "fu", "Some"}
 
 
-def test_guide_proposes_and_models_score(
+def test_models_that_propose_words_score_whole_prefixes(
     models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = RandomBigramModel([*FIRST, *LATER], seed=1)
@@ -190,43 +190,24 @@ def test_guide_proposes_and_models_score(
         asked.append(texts)
         return score(self, texts)
 
-    options = {"guide": models[1].spec, "diversity_cap": EVERYTHING}
-    assert Beam(**options).models == (models[1].spec,)
+    monkeypatch.setattr(
+        RandomBigramModel, "guide_prefix", lambda self, *lists: models[1].empty_prefix(*lists)
+    )
     for natural in NATURAL:
-        beam = _beam(Problem((models[0],), (table,)), natural, **options)
+        beam = _beam(Problem((models[0],), (table,)), natural, diversity_cap=EVERYTHING)
         assert list(beam.sentence_scorers) == [1]
         asked.clear()
-        monkeypatch.setattr(RandomBigramModel, "score", counting)
-        sentences, log_probs, _ = beam.run_pass(EVERYTHING, EQUAL)
+        with monkeypatch.context() as patch:
+            patch.setattr(RandomBigramModel, "score", counting)
+            sentences, log_probs, _ = beam.run_pass(EVERYTHING, EQUAL)
         n_judged = [len(texts) for texts in asked]
         assert beam.counter.n_scores == {models[0].name: 0, table.name: sum(n_judged)}
         assert len(n_judged) == len(natural.split())
-        monkeypatch.undo()
         every = [str(sentence) for sentence in sentences]
         accept = table.score(every)
         np.testing.assert_allclose(log_probs[1], accept)
         reject = np.where(accept >= beam.min_scores[1], models[0].score(every), np.inf)
         assert every[0] == every[int(reject.argmin())]
-
-
-def test_self_guided_models_need_no_guide(
-    models: tuple[SentenceModel, SentenceModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = RandomBigramModel([*FIRST, *LATER], seed=1)
-    problem = Problem((models[0],), (table,))
-    named = _beam(problem, NATURAL[0], guide=models[1].spec).run_pass(4, EQUAL)
-    monkeypatch.setattr(
-        RandomBigramModel, "guide_prefix", lambda self, *lists: models[1].guide_prefix(*lists)
-    )
-    how = Search(problem, _proposal((models[0], table)), Sentence.parse(NATURAL[0]), seed=0)
-    with pytest.raises(InputError, match="needs models that score prefixes"):
-        BeamSearch.from_search(how)
-    monkeypatch.setattr(RandomBigramModel, "is_self_guided", True)
-    beam = _beam(problem, NATURAL[0])
-    assert beam.sentence_scorers == {1: table}
-    by_itself = beam.run_pass(4, EQUAL)
-    assert list(map(str, by_itself[0])) == list(map(str, named[0]))
-    np.testing.assert_array_equal(by_itself[1], named[1])
 
 
 def test_models_without_prefix_scores_are_rejected(
@@ -240,8 +221,7 @@ def test_models_without_prefix_scores_are_rejected(
             )
         assert str(error.value) == (
             f"the strategy 'beam' needs models that score prefixes, and {table.name!r} does not; "
-            "use the strategy 'edit', or name a model that proposes words for it, such as "
-            "beam?guide=contstim:gpt"
+            "use the strategy 'edit'"
         )
 
 

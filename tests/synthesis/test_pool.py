@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from contstim.synthesis.forecast import count_expected_sentences, explain_shortfall
-from contstim.synthesis.pool import (
-    Request,
-    SentencePool,
-    assign_sentences,
-    synthesize_from_pool,
-)
+from contstim.synthesis.forecast import count_expected_triplets, explain_shortfall
+from contstim.synthesis.pool import Request, SentencePool, assign_sentences, synthesize_from_pool
 from contstim.synthesis.problem import MinScore, ProblemDefinition
 
 NATURAL = ["n one two.", "n three four."]
@@ -34,12 +30,18 @@ def _pool(seed: int, n: int) -> SentencePool:
     return SentencePool(tuple(sentences), scores, {"a": 0.1, "b": 0.0, "f": 0.0})
 
 
-def _targets(*bounds: MinScore) -> list[Request]:
+def _requests(*bounds: MinScore) -> list[Request]:
     both = (
         ProblemDefinition(("b",), ("a",), bounds=bounds),
         ProblemDefinition(("a",), ("b",), bounds=bounds),
     )
     return [Request(text, problem) for text in NATURAL for problem in both]
+
+
+def _assign(pool: SentencePool, requests: list[Request], **limits: float) -> list[str | None]:
+    """Assign sentences to requests that do not form triplets."""
+    assigned = assign_sentences(pool, [[request] for request in requests], **limits)  # type: ignore[arg-type] # limits of different types
+    return [None if texts is None else texts[0] for texts in assigned]
 
 
 def _gain(pool: SentencePool, place: Request, text: str) -> float | None:
@@ -57,7 +59,7 @@ def _gain(pool: SentencePool, place: Request, text: str) -> float | None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_assignment_equals_brute_force(seed: int) -> None:
-    pool, places = _pool(seed, 7), _targets(MinScore("f", -22.0))
+    pool, places = _pool(seed, 7), _requests(MinScore("f", -22.0))
     best: tuple[int, float] = (0, 0.0)
     for chosen in itertools.product([None, *pool.sentences], repeat=len(places)):
         used = [text for text in chosen if text is not None]
@@ -68,23 +70,58 @@ def test_assignment_equals_brute_force(seed: int) -> None:
         ]
         if len(set(used)) == len(used) and None not in gains:
             best = max(best, (len(used), sum(g for g in gains if g is not None)))
-    given = assign_sentences(pool, places, diversity_cap=100)
+    given = _assign(pool, places, diversity_cap=100)
     gains = [_gain(pool, p, t) for p, t in zip(places, given, strict=True) if t is not None]
     assert None not in gains
     assert (len(gains), sum(g for g in gains if g is not None)) == pytest.approx(best)
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("most", [1, 2, None])
+def test_best_triplets_are_chosen(seed: int, most: int | None) -> None:
+    pool, places = _pool(seed, 7), _requests()
+    best: tuple[int, float] = (0, 0.0)
+    for chosen in itertools.product([None, *pool.sentences], repeat=len(places)):
+        n_filled = [2 - chosen[k : k + 2].count(None) for k in (0, 2)]
+        used = [text for text in chosen if text is not None]
+        if 1 in n_filled or len(set(used)) < len(used) or sum(n_filled) > 2 * (most or 2):
+            continue
+        gains = [
+            _gain(pool, place, text)
+            for place, text in zip(places, chosen, strict=True)
+            if text is not None
+        ]
+        if None not in gains:
+            best = max(best, (len(gains) // 2, sum(g for g in gains if g is not None)))
+    given = assign_sentences(pool, [places[:2], places[2:]], most, diversity_cap=100)
+    pairs = zip(places, (text for texts in given for text in texts or (None, None)), strict=True)
+    gains = [_gain(pool, place, text) for place, text in pairs if text is not None]
+    assert None not in gains
+    assert (len(gains) // 2, sum(g for g in gains if g is not None)) == pytest.approx(best)
+
+
+def test_drop_below_the_minimum_is_no_improvement() -> None:
+    pool, request = _pool(3, 40), _requests()[0]
+    drops = -pool.losses(request)
+    limited = -pool.losses(replace(request, minimum_drop=4.0))
+    is_usable = ~np.isnan(drops)
+    assert 0 < (drops[is_usable] >= 4).sum() < is_usable.sum()
+    np.testing.assert_array_equal(limited, np.where(drops >= 4, drops, np.nan))
+
+
 def test_assignment_limits_shared_first_and_last_words() -> None:
     pool = _pool(1, 60)
     for most in (1, 2):
-        given = [text for text in assign_sentences(pool, _targets(), most) if text is not None]
+        given = [
+            text for text in _assign(pool, _requests(), diversity_cap=most) if text is not None
+        ]
         for part in (slice(0, 3), slice(-3, None)):
             kinds = [tuple(text.rstrip(".").split()[part]) for text in given]
             assert max(map(kinds.count, kinds)) <= most
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_limited_assignment_fills_the_maximum_of_targets(seed: int) -> None:
+def test_limited_assignment_fills_the_maximum_of_requests(seed: int) -> None:
     rng = np.random.default_rng([2, seed])
     some = ["amber", "copper", "crimson", "marble", "velvet", "violet"]
     written = [" ".join([*rng.choice(some, 3, replace=False), f"a{i}."]) for i in range(9)]
@@ -92,7 +129,7 @@ def test_limited_assignment_fills_the_maximum_of_targets(seed: int) -> None:
         model: {text: float(rng.normal(-20, 4)) for text in [*written, *NATURAL]}
         for model in ("a", "b")
     }
-    pool, places = SentencePool(tuple(written), scores, dict.fromkeys("ab", 0.0)), _targets()
+    pool, places = SentencePool(tuple(written), scores, dict.fromkeys("ab", 0.0)), _requests()
     gains = [{t: g for t in written if (g := _gain(pool, p, t)) is not None} for p in places]
     best = (0, 0.0)
     for chosen in itertools.product(*([None, *own] for own in gains)):
@@ -101,10 +138,10 @@ def test_limited_assignment_fills_the_maximum_of_targets(seed: int) -> None:
         if len(set(used)) == len(used) and max(counts.values(), default=0) <= 2:
             gain = sum(own[t] for own, t in zip(gains, chosen, strict=True) if t is not None)
             best = max(best, (len(used), gain))
-    given = assign_sentences(pool, places, diversity_cap=100, max_word_share=0.02)
+    given = _assign(pool, places, diversity_cap=100, max_word_share=0.02)
     pairs = zip(gains, given, strict=True)
     assert sum(text is not None for text in given) == best[0]
-    assert sum(own[t] for own, t in pairs if t is not None) >= 0.9 * best[1]
+    assert sum(own[t] for own, t in pairs if t is not None) == pytest.approx(best[1])
 
 
 def test_limit_on_sentences_with_the_same_word() -> None:
@@ -118,7 +155,7 @@ def test_limit_on_sentences_with_the_same_word() -> None:
         | {text: float(rng.normal(-9, 4)) for text in written}
         for model, by_sentence in pool.scores.items()
     }
-    # Of 20 natural sentences, four contain "moss". There are 40 targets for each of two pairs.
+    # Of 20 natural sentences, four contain "moss". There are 40 requests for each of two pairs.
     natural = [f"{'moss' if i < 4 else 'reed'} n{i} it so." for i in range(20)]
     scores = {m: {**own, **dict.fromkeys(natural, -9.0)} for m, own in scores.items()}
     pool = SentencePool(tuple(dict.fromkeys(written)), scores, {})
@@ -130,7 +167,7 @@ def test_limit_on_sentences_with_the_same_word() -> None:
     ]
 
     def most(share: float) -> dict[str, int]:
-        given = assign_sentences(pool, places, diversity_cap=100, max_word_share=share)
+        given = _assign(pool, places, diversity_cap=100, max_word_share=share)
         assert sum(text is not None for text in given) > 50
         return {
             word: max(
@@ -149,9 +186,9 @@ def test_limit_on_sentences_with_the_same_word() -> None:
 
 
 def test_results_contain_the_scores_of_the_pool() -> None:
-    pool, places = _pool(2, 30), _targets()
-    given = assign_sentences(pool, places)
-    made = synthesize_from_pool(pool, places, seed=5)
+    pool, places = _pool(2, 30), _requests()
+    given = _assign(pool, places)
+    made = [row for (row,) in synthesize_from_pool(pool, [[p] for p in places], seed=5)]
     for place, text, synthesis in zip(places, given, made, strict=True):
         assert synthesis.sentence == (place.natural if text is None else text)
         assert synthesis.scores == tuple(
@@ -165,8 +202,8 @@ def test_results_contain_the_scores_of_the_pool() -> None:
 
 def test_explain_shortfall_counts_satisfied_constraints() -> None:
     bound = MinScore("f", -20.0)
-    pool, places = _pool(3, 40), _targets(bound)
-    counts = explain_shortfall(pool, places)
+    pool, places = _pool(3, 40), _requests(bound)
+    counts = explain_shortfall(pool, [places])
     keeps = [pool.scores["f"][t] >= -20.0 for t in pool.sentences]
     assert counts[str(bound)] == sum(keeps)
     left = [sum(_gain(pool, p, t) is not None for t in pool.sentences) for p in places]
@@ -175,16 +212,24 @@ def test_explain_shortfall_counts_satisfied_constraints() -> None:
 
 @pytest.mark.parametrize("factor", [1, 2, 5])
 def test_forecast_equals_a_larger_assignment(factor: int) -> None:
-    """A pool in which each sentence occurs several times; each target has a usable sentence."""
-    pool, targets = _pool(2, 5), _targets()
+    """A pool in which each sentence occurs several times; each request has a usable sentence."""
+    pool, requests = _pool(2, 5), _requests()
     copies = {f"{text[:-1]} {k}.": text for text in pool.sentences for k in range(factor)}
     scores = {
         model: {**by_sentence, **{copy: by_sentence[text] for copy, text in copies.items()}}
         for model, by_sentence in pool.scores.items()
     }
     larger = SentencePool(tuple(copies), scores, pool.batch_tolerance)
-    n_filled = sum(text is not None for text in assign_sentences(larger, targets, 1000))
-    assert count_expected_sentences(pool, targets, factor) == n_filled
+    n_filled = sum(text is not None for text in _assign(larger, requests, diversity_cap=1000))
+    assert count_expected_triplets(pool, [[t] for t in requests], factor) == n_filled
+
+
+@pytest.mark.parametrize(("seed", "n_complete"), [(1, 0), (2, 1), (3, 2)])
+def test_forecast_for_the_same_pool_counts_complete_triplets(seed: int, n_complete: int) -> None:
+    pool, requests = _pool(seed, 8 if seed != 2 else 5), _requests()
+    is_assigned = [text is not None for text in _assign(pool, requests, diversity_cap=1000)]
+    assert all(is_assigned[:2]) + all(is_assigned[2:]) == n_complete
+    assert count_expected_triplets(pool, [requests[:2], requests[2:]], 1) == n_complete
 
 
 def test_forecast_is_close_to_the_result_of_more_samples() -> None:
@@ -198,10 +243,10 @@ def test_forecast_is_close_to_the_result_of_more_samples() -> None:
         }
         # Few sentences are as probable under model a as the improbable natural sentences.
         scores["a"] |= {text: scores["a"][text] + 7 for text in natural}
-        targets = [Request(text, ProblemDefinition(("b",), ("a",))) for text in natural]
+        requests = [Request(text, ProblemDefinition(("b",), ("a",))) for text in natural]
         pools = [SentencePool(tuple(sampled[:n]), scores, {}) for n in (60, 300)]
-        found = [sum(map(bool, assign_sentences(p, targets, 1000))) for p in pools]
+        found = [sum(map(bool, _assign(p, requests, diversity_cap=1000))) for p in pools]
         n_first, n_found = n_first + found[0], n_found + found[1]
-        n_forecast += count_expected_sentences(pools[0], targets, 5.0)
+        n_forecast += count_expected_triplets(pools[0], [[t] for t in requests], 5.0)
     assert n_first < 0.7 * n_found
     assert n_forecast == pytest.approx(n_found, rel=0.12)

@@ -72,6 +72,3 @@ def test_models_without_prefix_scores_are_recorded(models: dict[str, SentenceMod
     options = replace(HOW, max_samples=16)
     result = synthesize(NATURAL, reject=models["bigram"], accept=mean, strategy=options)
     assert result.non_guiding_models == (mean.name,)
-    guided = replace(options, guide="contstim:trigram")
-    result = synthesize(NATURAL, reject=models["bigram"], accept=mean, strategy=guided)
-    assert result.non_guiding_models == ()

@@ -43,12 +43,10 @@ def _writer(
     form: SentenceForm,
     how: SamplingOptions,
     *guiding: tuple[float, str],
-    guide: str | None = None,
 ) -> SentenceWriter:
     chosen = [(c, models[name]) for c, name in guiding]
     proposal = SharedVocabulary(Vocabulary.from_words(WORDS), tuple(models.values()))
-    stand_in = None if guide is None else models[guide]
-    return SentenceWriter(models["gpt"], chosen, proposal, form, how, stand_in)
+    return SentenceWriter(models["gpt"], chosen, proposal, form, how)
 
 
 def test_sampled_sentences_satisfy_their_form(models: dict[str, SentenceModel]) -> None:
@@ -160,24 +158,23 @@ def test_guidance_moves_sentences_towards_the_contrast(models: dict[str, Sentenc
 
 def test_models_without_prefix_scores_do_not_guide(models: dict[str, SentenceModel]) -> None:
     form, how = SentenceForm(3, 3), SamplingOptions(min_end_probability=0.0, batch_size=8)
-    with_bert = _writer(models, form, how, (1.0, "bert")).write(PROMPT, np.random.default_rng(6))
-    without = _writer(models, form, how).write(PROMPT, np.random.default_rng(6))
-    assert with_bert == without
+    mean = {**models, "mean": load_model("contstim:trigram?reduction=mean")}
+    writers = [_writer(mean, form, how, (1.0, "mean")), _writer(mean, form, how)]
+    guided, unguided = (writer.write(PROMPT, np.random.default_rng(6)) for writer in writers)
+    assert guided == unguided
+    assert [writer.non_guiding_models for writer in writers] == [(mean["mean"].name,), ()]
 
 
-def test_guide_replaces_models_without_prefix_scores(models: dict[str, SentenceModel]) -> None:
-    form, how = SentenceForm(3, 3), SamplingOptions(min_end_probability=0.0, batch_size=8)
-
-    def written(guide: str | None, *guiding: tuple[float, str]) -> list[str]:
-        writer = _writer(models, form, how, *guiding, guide=guide)
-        return [d.sentence for d in writer.write(PROMPT, np.random.default_rng(6))]
-
-    # A guide that scores from left to right tilts as it would in the other's place.
-    tilted = written(None, (1.0, "trigram"))
-    assert written("trigram", (1.0, "bert")) == tilted != written(None, (1.0, "bert"))
-    assert written("trigram", (1.0, "bigram")) == written(None, (1.0, "bigram"))
-    # A masked model says what it thinks of the next word with the others hidden.
-    assert written("bert", (1.0, "bert")) not in (tilted, written(None))
+def test_masked_models_guide_by_their_proposals(models: dict[str, SentenceModel]) -> None:
+    form = SentenceForm(4, 4)
+    how = SamplingOptions(min_end_probability=0.0, top_p=1.0, min_p=0.0, batch_size=48)
+    scores = []
+    for guiding in ([], [(1.0, "bert")]):
+        writer = _writer(models, form, how, *guiding)
+        drafts = writer.write(PROMPT, np.random.default_rng(6))
+        scores.append(models["bert"].score([draft.sentence for draft in drafts]).mean())
+        assert writer.non_guiding_models == ()
+    assert scores[1] > scores[0] + 1
 
 
 def test_commas_are_placed_at_the_given_positions(models: dict[str, SentenceModel]) -> None:

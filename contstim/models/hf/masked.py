@@ -195,16 +195,6 @@ class MaskedModel(TransformerModel, PrefixModel):
                 log_probs_by_sentence[i] = sentence_log_probs
         return log_probs_by_sentence
 
-    @property
-    def is_self_guided(self) -> bool:
-        """Whether the model can propose words for a search at low cost.
-
-        This requires a metric with at most one masked copy per token.
-        """
-        # Count the masked copies of a sentence of six words that have one token each.
-        word_lengths = (1,) * 6
-        return len(create_masking_plan(word_lengths, self.options).masks) <= len(word_lengths)
-
     def guide_prefix(self, first: WordList, later: WordList) -> MaskedGuide | None:
         """Return an empty sentence prefix, which the model extends by one word at a time.
 
@@ -216,9 +206,15 @@ class MaskedModel(TransformerModel, PrefixModel):
         Returns
         -------
         MaskedGuide or None
-            Empty prefix; None if the language does not separate words by spaces.
+            Empty prefix. None if the language does not separate words by spaces, or if the metric
+            needs more than one masked copy per token, which would make a search too slow.
         """
-        return MaskedGuide(self, (first, later)) if self.language.is_space_delimited else None
+        # Count the masked copies of a sentence of six words that have one token each.
+        word_lengths = (1,) * 6
+        n_copies = len(create_masking_plan(word_lengths, self.options).masks)
+        if n_copies > len(word_lengths) or not self.language.is_space_delimited:
+            return None
+        return MaskedGuide(self, (first, later))
 
     def score_candidates(
         self, sentence: Sentence, position: int, words: WordList

@@ -229,7 +229,7 @@ class SynthesisStage(Stage):
             "tasks": len(tasks),
             "missing": len(run.store.find_missing(tasks)),
             "rows": len(rows),
-            "requested": len(job.inputs) * options.per_sentence,
+            "requested": job.n_requested_rows,
         }
         if options.makes_triplets:
             # Triplets in which the two models prefer different synthetic sentences.
