@@ -275,7 +275,10 @@ def _group_similar_sentences(
     """
     models = [frozenset(request.problem.names) for request in requests]
     # The fraction of natural sentences that contain a word, by models and word.
-    n_natural, natural_shares = Counter(models), Counter[tuple[frozenset[str], str]]()
+    n_natural, natural_shares = (
+        Counter(models),
+        defaultdict[tuple[frozenset[str], str], float](float),
+    )
     for names, request in zip(models, requests, strict=True):
         for word in infrequent_words(request.natural, pool.language):
             natural_shares[names, word] += 1 / n_natural[names]
