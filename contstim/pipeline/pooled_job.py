@@ -309,8 +309,10 @@ class PooledSynthesisJob(SynthesisJob):
         for problems, sentences in self.sentences_by_problems.items():
             n_rows = len(sentences) * self.options.per_sentence
             n_wanted = min(n_rows, (self.options.per_pair or n_rows) * self.options.per_sentence)
-            for problem, *own in zip(problems, *requests[first : first + n_rows], strict=True):
-                if find_fulfillable_requests(pool.is_usable(own)).sum() < n_wanted:
+            for problem, *problem_requests in zip(
+                problems, *requests[first : first + n_rows], strict=True
+            ):
+                if find_fulfillable_requests(pool.is_usable(problem_requests)).sum() < n_wanted:
                     unsolved.append(problem)
             first += n_rows
         return unsolved
