@@ -285,18 +285,18 @@ def _describe_shortage(
     # A quota of n sentences has n rows. Find quotas that compete for too few sentences: start with
     # a quota that lacks a sentence. Add the quotas to which sentences were assigned that are also
     # allowed for a quota in the set, until the set no longer changes.
-    is_short = quota_by_row == quota_by_row[~is_matched][0]  # whether the set contains the quota
+    in_set = quota_by_row == quota_by_row[~is_matched][0]  # whether the set contains the quota
     while True:
-        is_usable = is_allowed[is_short].any(axis=0)  # sentences allowed for a quota in the set
+        is_usable = is_allowed[in_set].any(axis=0)  # sentences allowed for a quota in the set
         competitors = quota_by_row[is_matched & is_usable[sentence_by_row]]
-        extended = is_short | np.isin(quota_by_row, competitors)
-        if (extended == is_short).all():
+        extended = in_set | np.isin(quota_by_row, competitors)
+        if (extended == in_set).all():
             break
-        is_short = extended
+        in_set = extended
     # The set now has more rows than usable sentences. Name up to four of its quotas.
-    names = [str(problem.quotas[quota_id]) for quota_id in np.unique(quota_by_row[is_short])]
+    names = [str(problem.quotas[quota_id]) for quota_id in np.unique(quota_by_row[in_set])]
     listed = "; ".join(names[:4]) + (f"; and {len(names) - 4} more" if len(names) > 4 else "")
     return (
-        f"{int(is_short.sum())} different sentences needed, {int(is_usable.sum())} available, for "
+        f"{int(in_set.sum())} different sentences needed, {int(is_usable.sum())} available, for "
         f"{listed}; reduce per_pair (--per-pair) or add sentences"
     )

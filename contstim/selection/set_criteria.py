@@ -238,6 +238,7 @@ class LogBayesFactor(SetCriterion):
         Mirror descent finds weights with a low bound; the bound is valid at every step.
         """
         n_models, n_model_pairs = len(self.ranked.models), self.n_model_pairs
+        # The objective is the smallest sum, over pairs of models, of expected log Bayes factors.
         # Bound from the best possible pair: an even split with the most extreme probabilities.
         max_preference = self.response_model.max_preference
         extremes = self.response_model.probabilities(np.array([-max_preference, max_preference]))

@@ -308,7 +308,7 @@ class Search:
         return self._rng.spawn(1)[0]
 
     def _set_current(self, sentence: Sentence, scores: dict[str, float]) -> None:
-        """Make `sentence` the current sentence, and record the replaced words as steps."""
+        """Continue the search from `sentence`, and record the replaced words in `steps`."""
         new_scores, n_computed = tuple(scores.values()), tuple(self.counter.n_scores.values())
         # Record each replaced word with the scores of the new sentence, and with the numbers of
         # scores that the models have computed until now.

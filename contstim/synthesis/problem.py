@@ -61,7 +61,9 @@ class MinScore:
 
     @classmethod
     def parse(cls, text: str) -> MinScore:
-        """Parse ``MODEL>=VALUE``, ``MODEL>=natural`` or ``MODEL>=natural-VALUE``.
+        """Create a bound from text such as ``contstim:gpt>=-30`` or ``contstim:gpt>=natural-5``.
+
+        ``natural`` stands for the score of the natural sentence.
 
         Raises
         ------

@@ -209,9 +209,10 @@ class WordSearch:
     ) -> IntArray:
         """Select the batch of candidates that a cheap model should score next.
 
-        A new score can raise the maximum acquisition value, max(expected improvement * probability
-        of feasibility). The expected increase is the value of the score. The batch contains the
-        candidates with the highest values. It is worth its cost if its total value exceeds the
+        The acquisition value of a candidate is its expected improvement times the probability that
+        it satisfies the constraints. A new score can raise the maximum acquisition value. The
+        expected increase is the value of the score. The batch contains the candidates with the
+        highest values. It is worth its cost if its total value exceeds the
         expected improvement that the most expensive model achieves at the same cost.
 
         Parameters

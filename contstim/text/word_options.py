@@ -48,10 +48,10 @@ CASINGS = ("listed", "sentence", "lower")
 
 @cache
 def offensive_words() -> Mapping[str, int]:
-    """Return offensive words in lower case with levels (0 unlikely to 2 likely offensive).
+    """Return a mapping from English offensive word or phrase, in lower case, to its level.
 
-    The words and phrases are English. Level 1 may be meant offensively. Most words of
-    level 0 are harmless ("fire").
+    The level is 2 if the word is likely to be meant offensively, 1 if it may be, and 0 if this is
+    unlikely. Most words of level 0 are harmless ("fire").
 
     Notes
     -----
@@ -290,7 +290,7 @@ class WordOptions:
 
 
 def offensive_source(language: Language) -> str:
-    """Return a short text for messages: where to find a list of offensive words of a language.
+    """Describe, for messages, where a list of offensive words of a language can be found.
 
     Examples
     --------
