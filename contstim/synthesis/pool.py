@@ -274,27 +274,28 @@ def _group_similar_sentences(
         indices of the variables that assign a sentence of the group.
     """
     models = [frozenset(request.problem.names) for request in requests]
-    # The fraction of natural sentences that contain a word, by models and word.
-    n_natural, natural_shares = (
-        Counter(models),
-        defaultdict[tuple[frozenset[str], str], float](float),
-    )
+    # Fraction of the natural sentences with each word, among the requests for the same models.
+    n_requests = Counter(models)
+    natural_shares = defaultdict[tuple[frozenset[str], str], float](float)
     for names, request in zip(models, requests, strict=True):
         for word in infrequent_words(request.natural, pool.language):
-            natural_shares[names, word] += 1 / n_natural[names]
+            natural_shares[names, word] += 1 / n_requests[names]
     phrases = [edge_phrases(sentence) for sentence in pool.sentences]
     words = [infrequent_words(sentence, pool.language) for sentence in pool.sentences]
-    members, caps = defaultdict[object, list[int]](list), dict[object, int]()
+    # A variable assigns sentence i to request r. A group is identified by the first or last words
+    # of its sentences, or by the models of the requests and a word. `caps` contains the maximum
+    # number of assigned sentences of each group, and `variables_by_group` its variables.
+    variables_by_group, caps = defaultdict[object, list[int]](list), dict[object, int]()
     for variable, (r, i) in enumerate(pairs):
         for phrase in phrases[i]:
             caps[phrase] = diversity_cap
-            members[phrase].append(variable)
+            variables_by_group[phrase].append(variable)
         for word in words[i] if max_word_share < 1 else ():
             group = models[r], word
             share = max(max_word_share, natural_shares[group])
             caps[group] = max(MIN_WORD_LIMIT, math.floor(share * n_requested[models[r]] + 1e-9))
-            members[group].append(variable)
-    return [(caps[group], variables) for group, variables in members.items()]
+            variables_by_group[group].append(variable)
+    return [(caps[group], variables) for group, variables in variables_by_group.items()]
 
 
 def _sum_matrix(groups: Sequence[Sequence[int]], n_variables: int) -> Any:
