@@ -236,8 +236,8 @@ def _find_crossing(numbers: IntArray, power: FloatArray, target: float) -> int |
         Number of participants, interpolated between two elements of `numbers`. The smallest of
         `numbers` if its power is sufficient; None if the power of the largest is not.
     """
-    # Find the first number from which power does not drop below the target again.
     index = int(np.flatnonzero(power < target).max(initial=-1)) + 1
+    # This is the first number from which power does not drop below the target again.
     if index == 0:
         return int(numbers[0])
     if index == len(numbers):

@@ -278,9 +278,9 @@ def _describe_shortage(
     str
         Error message with the quotas, the number of sentences needed and the number available.
     """
-    # Match as many rows as possible with one sentence each.
     sentence_by_row = maximum_bipartite_matching(csr_array(is_allowed), perm_type="column")
-    is_matched = sentence_by_row >= 0  # -1: no sentence was left for this row
+    # The matching gives as many rows as possible one sentence each; -1: no sentence was left.
+    is_matched = sentence_by_row >= 0
 
     # A quota of n sentences has n rows. Find quotas that compete for too few sentences: start with
     # a quota that lacks a sentence. Add the quotas to which sentences were assigned that are also

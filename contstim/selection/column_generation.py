@@ -360,8 +360,8 @@ class _Relaxation:
         reduced : (k,) array
             Reduced costs of assigning these sentences to the quota.
         """
-        # Add up the prices of both bounds of each constraint, with their signs.
         constraint_prices = np.bincount(self.rows, self.signs * dual.inequalities, len(self.scale))
+        # `constraint_prices` adds up the prices of both bounds of each constraint, with signs.
         for quota_id, quota in enumerate(self.problem.quotas):
             # cost(a, s) - u_a - v_s - sum_b y_b weight_b(a, s), for all allowed sentences s
             allowed = np.flatnonzero(self.problem.is_allowed(quota))
@@ -437,9 +437,9 @@ class _Relaxation:
         status : str
             Status of the solution (`Solution`).
         """
+        quota_matrix, sentence_matrix, _ = self._build_count_matrices(variables)
         # Constraints: the number of sentences of each quota, at most one quota for each sentence
         # (only needed for sentences with several variables), and the additional constraints.
-        quota_matrix, sentence_matrix, _ = self._build_count_matrices(variables)
         sentence_matrix = sentence_matrix[np.diff(sentence_matrix.indptr) > 1]
         matrices = [quota_matrix, sentence_matrix, self._get_weights(variables)]
         n_shared = sentence_matrix.shape[0]

@@ -131,8 +131,8 @@ class Equal(SelectionConstraint):
         rows
             Rows (linear constraints) of the integer programme.
         """
-        # `values[value_ids[s]]` is the value of sentence s; -1 stands for a missing value.
         value_ids, values = pd.factorize(self.feature.reindex(rows.labels), sort=False)
+        # `values[value_ids[s]]` is the value of sentence s; -1 stands for a missing value.
         if (value_ids < 0).any():
             label = rows.labels[np.flatnonzero(value_ids < 0)[0]]
             raise InputError(

@@ -65,8 +65,8 @@ def propose_even_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArra
         Rows of the two sentences of each pair. Pairs are sorted by min_m |rank difference under
         model m|, largest value first.
     """
-    # Sort the sentences by mean rank, so that sentences with similar mean ranks are neighbours.
     order = np.argsort(ranks.mean(axis=1), kind="stable")
+    # In this order, sentences with similar mean ranks over the models are neighbours.
     sorted_ranks = ranks[order].astype(np.float32)
     n_sentences, n_models = sorted_ranks.shape
     # Best pairs so far, with the smallest rank difference of each pair over the models.
@@ -260,8 +260,8 @@ def _select_disjoint_pairs(
     (n_pairs, 2) array
         Rows of the two sentences of each pair.
     """
-    # Find the best combinations without sorting all of them, then sort these by decreasing value.
     flat_values = values.ravel()
+    # Find the best combinations without sorting all of them, then sort these by decreasing value.
     n_searched = _COMBINATIONS_PER_PAIR * n
     best = np.argpartition(-flat_values, min(n_searched, flat_values.size) - 1)[:n_searched]
     used: set[int] = set()

@@ -203,8 +203,8 @@ class SetProgramme:
         (n,) array or None
             Sorted indices of the selected candidates; None if there are too few sentences.
         """
-        # Of candidates with equal values, the first is added. Sort them by their rank differences.
         order = np.argsort(-self.smallest_differences, kind="stable")
+        # Of candidates with equal values, the first in this order is added.
         contributions, pairs = self.contributions[order], self.pairs[order]
         greedy = _GreedySelection(contributions, pairs, self.max_occurrences)
         if not all(greedy.add_best() for _ in range(self.n)):

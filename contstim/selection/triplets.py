@@ -433,8 +433,8 @@ def _limit_words(
     limits : (n_limits,) array
         Upper limits.
     """
-    # Count the synthetic sentences with each word, in each triplet and in total.
     word_counts: list[Counter[str]] = []
+    # Count the synthetic sentences that contain each word, in each triplet and in total.
     total: Counter[str] = Counter()
     for pair in zip(triplets["synthetic_1"], triplets["synthetic_2"], strict=True):
         counts = Counter(word for text in pair for word in set(folded_words(str(text))))
@@ -451,7 +451,7 @@ def _limit_words(
         if n > limit:
             limits[word] = limit
 
-    # Matrix of c_wt: a row for each limited word, a column for each triplet.
+    # Matrix of c_wt, the number of synthetic sentences of triplet t (column) with word w (row).
     c_wt = [[counts[word] for counts in word_counts] for word in limits]
     word_rows = csr_array(np.array(c_wt, dtype=np.float64).reshape(-1, len(triplets)))
     # Triplets with the same natural sentence are adjacent, the best first.

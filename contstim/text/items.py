@@ -46,10 +46,10 @@ def group_into_items(keys: Iterable[Iterable[Hashable]]) -> list[int]:
     >>> group_into_items([("a", "b"), ("c", "d"), ("b", "e"), ("f", "e")])
     [1, 2, 1, 1]
     """
-    # Graph with the pairs and the keys as vertices, and an edge between each pair and its keys. Two
-    # pairs with a key in common are connected through this key.
     keys_by_pair = [list(pair_keys) for pair_keys in keys]
     n_pairs = len(keys_by_pair)
+    # Build a graph with the pairs and the keys as vertices, and an edge between each pair and its
+    # keys. Two pairs with a key in common are connected through this key.
     vertex_by_key: dict[Hashable, int] = {}
     edges = [
         (pair, vertex_by_key.setdefault(key, n_pairs + len(vertex_by_key)))
