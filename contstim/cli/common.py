@@ -28,13 +28,13 @@ def print_message(message: object) -> None:
 
 
 def report_model(model: SentenceModel) -> None:
-    """Print the name and specification of a model and the event of its score.
+    """Print the name and specification of a model, and the event whose log-probability it computes.
 
-    The event states the units that are scored, the start and end symbols, and the treatment of
-    punctuation, case and unknown words.
+    The description of the event states the units that are scored, the start and end symbols, and
+    the treatment of punctuation, case and unknown words.
     """
     spec = "" if model.name == model.spec else f"{model.spec}, "
-    # The event defines the score: its units, start and end symbols, and treatment of words.
+    # The score is the log-probability of this event.
     print_message(f"{model.name}: {spec}{model.event}")
     if model.event.skips_first_word:
         print_message(

@@ -38,7 +38,7 @@ def list_models() -> None:
 
 
 def info(spec: Spec, /) -> None:
-    """Describe a model and the definition of its score.
+    """Describe a model and the event whose log-probability is its score.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ def score(
 
     texts = read_sentences(sentences, pairs=True)
     models = load_models(model)
-    # Print the definition of each score: its units, symbols and treatment of words.
+    # Print the event whose log-probability is the score of each model: units, symbols and so on.
     for loaded_model in models:
         report_model(loaded_model)
     write = write_word_scores if per == "word" else write_sentence_scores

@@ -266,14 +266,13 @@ def compute_power(
     curves = []
     for n in n_trials:
         sample_sizes, curve = required_sample_size(simulator, n, target, simulations, seed)
-        for row in sample_sizes.to_dict("records"):
-            sample_size = {str(column): value for column, value in row.items()}
+        for sample_size in sample_sizes.to_dict("records"):
             print_message(describe_sample_size(sample_size, target, curve))
         curves.append(curve)
     return pd.concat(curves, ignore_index=True)
 
 
-def describe_sample_size(sample_size: dict[str, Any], target: float, curve: pd.DataFrame) -> str:
+def describe_sample_size(sample_size: dict[Any, Any], target: float, curve: pd.DataFrame) -> str:
     """Describe in one line how many participants the comparison of two models needs.
 
     Parameters

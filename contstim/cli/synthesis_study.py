@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -169,13 +169,15 @@ def write_sentences(
                 return write_synthesis(study, Path(out), executor, **options)
         with write_output(out) as file:
             writer = csv.writer(file, lineterminator="\n")
-            n_printed = count()
+            has_header = False
 
             def print_row(row: Row) -> None:
+                nonlocal has_header
                 cells = row.row()
-                # The first row gives the names of the columns.
-                if next(n_printed) == 0:
+                # Write the names of the columns before the first row.
+                if not has_header:
                     writer.writerow(cells)
+                    has_header = True
                 writer.writerow(cells.values())
                 # Show the row at once, since the next one may take minutes.
                 file.flush()

@@ -50,7 +50,8 @@ class Presentation:
         Texts of the page, such as instructions, that this presentation needs in another wording.
         Mapping from the key of the general text to the key of the replacement.
     translations
-        Replacement texts that contstim does not bundle, by language and key; ``en`` is required.
+        Replacement texts by language and key, unless contstim's own translations include them;
+        ``en`` is required.
     title, task, practice
         Defaults of a new study: its title, the description of the task in the consent form, and
         TOML tables ``[[practice]]``.

@@ -40,7 +40,7 @@ _CHARACTERS_PER_ROW = 200
 
 @dataclass
 class LogReport:
-    """Report to the web page on the answers or events that it sent: stored, repeated, or refused.
+    """Report to the web page about which of the answers or events that it sent were stored.
 
     The page sends each answer again until it is acknowledged or refused.
 

@@ -74,9 +74,11 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
 
 
 def find_offensive(sentence: str, min_level: int) -> list[str]:
-    """Return the offensive words and phrases of level `min_level` or higher in a sentence.
+    """Return the words and phrases in a sentence that are offensive or may be.
 
-    Whole words are matched, ignoring case: "Scunthorpe" contains none.
+    The bundled list gives each of them a level: 2 likely, 1 perhaps, 0 unlikely offensive. Those of
+    level `min_level` or higher are returned. Whole words are matched, ignoring case: "Scunthorpe"
+    contains none.
     """
     text = _pad_words(sentence.casefold())
     return [

@@ -200,7 +200,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
             ]
             for table in ("answers", "blocks", "events", "responses", "allocations")
         }
-    names = {
+    pseudonyms = {
         row["session"]: hash_participant(salt, row["session"], row["recruiter_id"])
         for row in sessions
     }
@@ -215,28 +215,28 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
     for answer in stored["answers"]:
         answer["received_at"] = _format_time(answer["received_at"])
         if answer["conflict"]:
-            rows["conflicts"].append({**answer, "participant": names[answer["session"]]})
+            rows["conflicts"].append({**answer, "participant": pseudonyms[answer["session"]]})
         else:
             first_answers[answer["session"]][answer["trial"]] = answer
     pair_rows = _read_pair_rows(study)
     for session in sessions:
         name = session["session"]
         trials = fill_placeholders(study.design.trials[session["assignment"]], blocks[name])
-        _add_session(rows, study, pair_rows, session, names[name], trials, first_answers[name])
+        _add_session(rows, study, pair_rows, session, pseudonyms[name], trials, first_answers[name])
 
     for move in stored["allocations"]:
-        # Sessions of deleted participants have no name.
-        participant = names.get(move["session"], "")
+        # Sessions of deleted participants have no pseudonym.
+        participant = pseudonyms.get(move["session"], "")
         times = {"at": _format_time(move["at"])}
         rows["allocations"].append({**move, **times, "participant": participant})
     for event in stored["events"]:
         times = {"received_at": _format_time(event["received_at"])}
-        rows["events"].append({**event, **times, "participant": names[event["session"]]})
+        rows["events"].append({**event, **times, "participant": pseudonyms[event["session"]]})
     for response in stored["responses"]:
         # Text as it is; a list of options stays in JSON.
         value = json.loads(response["response"])
         text = value if isinstance(value, str) else response["response"]
-        participant = names[response["session"]]
+        participant = pseudonyms[response["session"]]
         rows["responses"].append({**response, "participant": participant, "response": text})
 
     columns = _list_table_columns(study, pair_rows, rows.pop("details"))
@@ -250,7 +250,7 @@ def _add_session(
     study: Study,
     pair_rows: Mapping[int, Mapping[str, Any]],
     session: sqlite3.Row,
-    name: str,
+    pseudonym: str,
     trials: Iterable[Trial],
     answers: Mapping[str, Mapping[str, Any]],
 ) -> None:
@@ -267,7 +267,7 @@ def _add_session(
         `_read_pair_rows`.
     session
         Row of the session in the database.
-    name
+    pseudonym
         Pseudonym of the participant.
     trials
         Trials of the session, without practice trials.
@@ -276,7 +276,7 @@ def _add_session(
     """
     presentation = study.presentation
     participant = {
-        "participant": name,
+        "participant": pseudonym,
         "group": session["group_number"],
         "assignment": session["assignment"],
     }

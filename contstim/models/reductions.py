@@ -176,7 +176,7 @@ class ReducedModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the underlying model's score, with the name of the reduction."""
+        """Event whose log-probability the underlying model computes, and the reduction's name."""
         name = self.reduction_name
         if self.unigram is not None:
             name += f" over {self.unigram.spec}"
@@ -298,6 +298,7 @@ class ReducedModel(SentenceModel):
 
         The method `score` of the result computes the exact scores of selected candidates.
         """
+        # Without bounds: exact scores are computed on demand, when `score` is called.
         on_demand = super().score_replacements(sentence, position, words)
         if self.reduction.custom_score is not None:
             return on_demand

@@ -174,7 +174,8 @@ class RandomBigramModel(SentenceModel, PrefixModel):
         The attribute `exact` states whether the scores are exact or only bounded.
         """
         on_demand = super().score_replacements(sentence, position, words)
-        # The option `exact` states which scores are computed at once: none, all, or only bounds.
+        # These scores are computed on demand, that is, when their method `score` is called. The
+        # option `exact` states which scores are computed at once: none, all, or only bounds.
         if self.exact == "none":
             return on_demand
         if self.exact == "all":

@@ -73,7 +73,7 @@ def cross_entropy(
     drawn_positions[drawn_ids] = torch.arange(n_head, len(sampled_matrix), device=queries.device)
 
     def sum_losses(query: Tensor, target: Tensor) -> Tensor:
-        """Return the total loss of a chunk of n tokens.
+        """Return the total cross-entropy of the predictions of n tokens.
 
         Parameters
         ----------
@@ -83,9 +83,9 @@ def cross_entropy(
             Ids of the tokens to predict, shape (n,).
         """
         logits = (query @ sampled_matrix.t()).float() + sampled_bias
-        # Logits of the K tokens in the normaliser, shape (n tokens, K): the `n_head` most frequent
-        # tokens of the vocabulary (head), followed by tokens that were drawn from the rest (tail).
-        # `drawn_positions` contains the column of each drawn token, and -1 for all others.
+        # These are the logits of the K tokens in the normaliser, shape (n, K): the `n_head` most
+        # frequent tokens of the vocabulary (head), followed by tokens that were drawn from the rest
+        # (tail). `drawn_positions` contains the column of each drawn token, and -1 for all others.
         # A target in the tail gets a separate logit. If it was also drawn, remove the logit of the
         # drawn token from the normaliser by setting it to -inf, since exp(-inf) = 0.
         target_positions = drawn_positions[target]

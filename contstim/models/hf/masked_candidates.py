@@ -100,14 +100,15 @@ class MaskedWord:
         # The sentence has n tokens at `position`, and the original numbers of tokens elsewhere.
         word_lengths = (*word_lengths[:position], n, *word_lengths[position + 1 :])
         self.plan = metrics.create_masking_plan(word_lengths, model.options)
-        self.predictions = p = metrics.classify_predictions(word_lengths, position, model.options)
-        self.shared = np.sort(np.concatenate([p.word_from_masked, p.others_from_masked]))
-        self.individual = np.sort(np.concatenate([p.word_from_visible, p.others_from_visible]))
+        kinds = metrics.classify_predictions(word_lengths, position, model.options)
+        # Predictions from copies that mask the whole word are shared by all candidates.
+        self.shared = np.sort(np.append(kinds.word_from_masked, kinds.others_from_masked))
+        self.individual = np.sort(np.append(kinds.word_from_visible, kinds.others_from_visible))
+        self.predictions = kinds
         # Tokens of the sentence with n masks in place of the word.
         self.ids = surrounding.fill(np.full((1, n), model.mask_id))[0]
         self.positions = surrounding.scored_positions(n)
-        # Sums of the log-probabilities that `compute` has computed so far, for tokens of other
-        # words and for every possible token of the candidate.
+        # Sums so far for tokens of other words, and for every possible token of the candidate.
         self.other_words_sum = 0.0
         self.candidate_token_sums = torch.zeros(
             (n, model.network.n_logits), dtype=torch.float64, device=model.network.device
@@ -374,10 +375,9 @@ def compute_shared_predictions(
     Parameters
     ----------
     masked_words
-        Mapping from a number of tokens to the sentence in which this number of masks replaces the
-        word. The computed log-probabilities are stored in these objects.
+        Sentence in which n masks replace the word, by n. It stores the computed log-probabilities.
     n_candidates
-        Mapping from a number of tokens to the number of candidates with this many tokens.
+        Number of candidates with n tokens, by n.
     length
         Number of tokens of the original sentence.
     """
@@ -391,7 +391,7 @@ def compute_shared_predictions(
             # Infinity: the best copy for each number of masks is always computed.
             ratios[np.argmax(ratios)] = np.inf
         ranked_copies += zip(ratios.tolist(), [n] * len(copies), copies.tolist(), strict=True)
-    # Select copies in decreasing order of this ratio, as long as the budget of tokens permits.
+    # Select copies in this order, up to `MAX_BOUND_INPUTS` times `length` tokens in total.
     ranked_copies.sort(key=lambda ranked: ranked[0], reverse=True)
     selected_copies: dict[int, list[int]] = {n: [] for n in masked_words}
     n_tokens = 0

@@ -101,14 +101,14 @@ class RegressionTarget:
 
 @dataclass(frozen=True)
 class StudentEvent(Event):
-    """Definition of a student's score, which estimates the score of its teacher.
+    """Description of a student's score, which estimates the score of its teacher.
 
     Attributes
     ----------
     imitates
         Model specification string of the teacher.
     of
-        Digest of the `Event` that defines the teacher's score.
+        Digest of the `Event` whose log-probability is the teacher's score.
     heldout
         Correlation and error of the estimates on held-out sentences.
     """
