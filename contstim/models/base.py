@@ -74,7 +74,7 @@ class Event:
     reduction: str = "sum"
 
     def __str__(self) -> str:
-        return ", ".join(f"{key} {value}" for key, value in asdict(self).items())
+        return ", ".join(f"{key} {value}" for key, value in asdict(self).items() if value != "")
 
     @property
     def skips_first_word(self) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 from contstim import check_model, load_model, synthesize
 from contstim.errors import InputError, UnknownWordError
+from contstim.models.hf.options import MaskedEvent
 from contstim.models.recurrent import NetworkConfig
 from contstim.models.registry import FAMILIES as REGISTERED
 from contstim.models.registry import bundled_models, score_kind
@@ -255,3 +256,12 @@ def test_bundled_models_pass_check_model(name: str) -> None:
     sentences = ["The ship left.", "They saw her at home.", "He was not there, she said."]
     words = ["home", "there", "left", "was", "her", "ship"]
     assert len(check_model(load_model(f"contstim:{name}"), sentences, words)) == 5
+
+
+def test_printed_events_omit_empty_fields() -> None:
+    event = MaskedEvent("tokens", "[CLS]", "none", "keep")
+    assert str(event).endswith("first unmarked, normalised vocabulary")
+    # The digest contains empty fields: SHA-256 of the fields as JSON, computed with sha256sum.
+    assert event.digest == "7e015ef5b238030b"
+    sampled = MaskedEvent("tokens", "[CLS]", "none", "keep", orders="100, seed 0")
+    assert str(sampled) == f"{event}, orders 100, seed 0"
