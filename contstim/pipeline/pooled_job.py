@@ -197,11 +197,15 @@ class PooledSynthesisJob(SynthesisJob):
             problems = self._rounds[-1].unsolved or problems
         sentence_form = strategy.choose_form(run.sentences)
         reading_model = MinScore.readable(model=strategy.writer).model
-        for bound in self.options.bounds:
-            if bound.model == reading_model and not bound.natural:
-                # The reading scores after the writer's prompts and after the fixed prompt differ.
-                minimum = bound.value - _READING_MARGIN
-                sentence_form = replace(sentence_form, min_reading_score=minimum)
+        minimums = [
+            bound.value
+            for bound in self.options.bounds
+            if run.all_models[bound.model].spec == reading_model and not bound.natural
+        ]
+        if minimums:
+            # The reading scores after the writer's prompts and after the fixed prompt differ.
+            minimum = max(minimums) - _READING_MARGIN
+            sentence_form = replace(sentence_form, min_reading_score=minimum)
         prompt_sentences = tuple(dict.fromkeys([*run.sentences, *self.supplement]))
         sample_tasks = [
             SampleTask(

@@ -289,8 +289,9 @@ def test_sampling_ends_when_all_targets_are_filled() -> None:
 
 
 def test_readable_sentences_satisfy_the_bound_on_fresh_scores(plan: StudyPlan) -> None:
-    reader = "contstim:gpt?prompt=natural&reduction=reading"
-    bounded = plan.replace_options(SynthesisOptions, min_scores=(f"{reader}>=-6",))
+    reader = "contstim:gpt?reduction=reading&prompt=natural"
+    bounds = (f"{reader}>=-6", f"{reader}>=-7")
+    bounded = plan.replace_options(SynthesisOptions, min_scores=bounds)
     executor = RecordingExecutor()
     report = write_synthesis(bounded, None, executor)
     texts = [row.row()[f"synthetic_{k}"] for row in report.rows for k in (1, 2)]

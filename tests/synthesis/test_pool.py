@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contstim.synthesis.forecast import count_expected_triplets, explain_shortfall
+from contstim.synthesis.forecast import count_expected_triplets, explain_shortfall, find_stop_reason
 from contstim.synthesis.pool import Request, SentencePool, assign_sentences, synthesize_from_pool
 from contstim.synthesis.problem import MinScore, ProblemDefinition
 
@@ -208,6 +208,24 @@ def test_explain_shortfall_counts_satisfied_constraints() -> None:
     assert counts[str(bound)] == sum(keeps)
     left = [sum(_gain(pool, p, t) is not None for t in pool.sentences) for p in places]
     assert counts["all constraints, with a negative loss"] == np.median(left)
+
+
+@pytest.mark.parametrize(
+    ("gains", "n_found", "n_expected", "reason"),
+    [
+        ([9, 10, 10, 10, 10], 4, 4, None),  # fewer than five rounds after the first
+        ([10, 9, 9, 9, 9, 11.5], 4, 4, "the last 5 batches improved the loss by at most 15%"),
+        ([10, 9, 9, 9, 9, 11.6], 4, 4, None),  # an improvement of 16%
+        ([10, 9, 9, 9, 9, 10], 3, 4, None),  # a further triplet is expected
+        ([10, 9, 9, 9, 9, 10], 3, 3, "none are expected in the next 5 batches"),
+        ([99, 10, 9, 9, 9, 9, 11], 4, 4, "the last 5 batches improved the loss by at most 15%"),
+        ([0, 0, 0, 0, 0, 0], 0, 0, "none are expected in the next 5 batches"),
+    ],
+)
+def test_sampling_stops_without_improvement_in_five_rounds(
+    gains: list[float], n_found: int, n_expected: int, reason: str | None
+) -> None:
+    assert find_stop_reason(gains, 0.15, n_found, 4, n_expected) == reason
 
 
 @pytest.mark.parametrize("factor", [1, 2, 5])

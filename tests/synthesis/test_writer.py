@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from contstim import load_model
+from contstim.arrays import IntArray
 from contstim.errors import InputError
 from contstim.models.base import SentenceModel
+from contstim.models.hf.prefixes import CausalPrefixes
 from contstim.synthesis.problem import MinScore, Problem
 from contstim.synthesis.shared_vocabulary import SharedVocabulary
 from contstim.synthesis.writer import (
@@ -94,9 +96,16 @@ def test_sentence_ends_satisfy_min_end_probability(
 
 
 def test_sentences_below_a_reading_score_are_not_completed(
-    models: dict[str, SentenceModel],
+    models: dict[str, SentenceModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how = SamplingOptions(min_end_probability=0.0, batch_size=200)
+    real, n_extended = CausalPrefixes.extend, list[int]()
+
+    def count(self: CausalPrefixes, rows: IntArray, indices: IntArray) -> CausalPrefixes:
+        n_extended.append(len(rows))
+        return real(self, rows, indices)
+
+    monkeypatch.setattr(CausalPrefixes, "extend", count)
     after = models["gpt"].with_context(PROMPT)
 
     def write(minimum: float | None) -> np.ndarray:
@@ -110,11 +119,15 @@ def test_sentences_below_a_reading_score_are_not_completed(
         return np.array([sum(values[:-1]) / n + values[-1] for values, n in pairs])
 
     scores = write(None)
-    minimum = float(np.median(scores))
+    n_without, minimum = sum(n_extended), float(np.median(scores))
     readable = write(minimum)
     assert readable.min() >= minimum - 1e-3
     # Almost no sentence above the bound is lost.
     assert len(readable) == pytest.approx(len(scores) / 2, rel=0.2)
+    # Prefixes that cannot reach a higher bound are dropped.
+    n_extended.clear()
+    assert write(-2.5).size == 0
+    assert sum(n_extended) < 0.9 * n_without
 
 
 def test_unguided_words_follow_the_writer_distribution(models: dict[str, SentenceModel]) -> None:
