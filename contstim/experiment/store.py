@@ -485,13 +485,12 @@ def _add_token(connection: Connection, session: str, now: float, is_first_browse
     """Return a new token, with which a browser identifies its session, and delete old tokens."""
     token = secrets.token_urlsafe(32)
     # The column `own` marks the tokens of the browser that opened the session.
-    is_first = int(is_first_browser)
-    row = {"sha256": digest(token), "session": session, "made_at": now, "own": is_first}
+    row = {"sha256": digest(token), "session": session, "made_at": now, "own": is_first_browser}
     insert_row(connection, "tokens", row)
     # Keep only the newest tokens, separately for this browser and for all other browsers.
     connection.execute(
         "DELETE FROM tokens WHERE rowid IN (SELECT rowid FROM tokens WHERE session = ? AND own = ?"
         " ORDER BY made_at DESC, rowid DESC LIMIT -1 OFFSET ?)",
-        (session, is_first, _MAX_TOKENS),
+        (session, is_first_browser, _MAX_TOKENS),
     )
     return token

@@ -85,8 +85,9 @@ class Trainer:
         self._load_batches()
         # An epoch is counted as the number of batches of the first epoch.
         self.n_sampled_steps = round(options.epochs * len(self._batches))
-        n_full_steps = max(1, round(options.full_epochs * len(self._batches)))
-        self.n_steps = self.n_sampled_steps + n_full_steps * (options.full_epochs > 0)
+        self.n_steps = self.n_sampled_steps
+        if options.full_epochs > 0:
+            self.n_steps += max(1, round(options.full_epochs * len(self._batches)))
         # Initialise the output biases with the log relative frequencies of the tokens, so that the
         # untrained network predicts like a unigram model. Add-one smoothing avoids log 0.
         vocabulary = network.vocabulary
