@@ -33,9 +33,10 @@ from contstim.text import pool, read_sentences
 
 TRIALS = """Lay out the trials of every participant.
 
-Allocates selected pairs and triplets to groups of participants: every group sees each condition of
-each pair of models equally often, and no participant sees a sentence twice. With --pairs, assigns
-custom sentence pairs in a Latin square instead. Order and sides are random for each participant.
+Divides selected pairs and triplets between groups of participants, so that each participant sees
+only a part of them. Every group sees each condition of each pair of models equally often, and no
+participant sees a sentence twice. With --pairs, assigns custom sentence pairs in a Latin square
+instead. Order and sides are random for each participant.
 
 examples:
   contstim design trials --triplets chosen.csv --groups 5 --participants 4 --out trials.csv
@@ -89,7 +90,8 @@ def lay_out_trials(
     layout
         published layout: golan2023 [the four options below]
     groups
-        number of groups of participants [10]
+        number of groups of participants, between which the trials are divided, so that each
+        participant sees only one part [10]
     participants
         number of participants per group [10; with --pairs, 24 in total]
     random_natural
@@ -155,7 +157,11 @@ def lay_out_trials(
     used_layout = trials.LAYOUTS[layout] if layout is not None else trials.Layout(**numbers)
     if is_file:
         write_metadata(Path(out), {"layout": asdict(used_layout), "seed": seed})
-    print_message(f"{format_count(table.attrs['trials'], 'trial')} per participant")
+    summary = f"{format_count(table.attrs['trials'], 'trial')} per participant"
+    if used_layout.groups > 1:
+        n_trials = table["stimulus"].nunique()
+        summary += f", of {n_trials} in all, divided between {used_layout.groups} groups"
+    print_message(summary)
     # Warn if English fillers are mixed with sentences in another language.
     if (used_layout.catch or used_layout.random_natural) and not sentences:
         compared = table[table["model_1"].notna()]

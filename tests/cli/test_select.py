@@ -93,6 +93,24 @@ def test_excluded_sentences_are_counted_by_reason(
     assert not {*"{}':"} & {*line.removeprefix("excluded: ")}
 
 
+@pytest.mark.parametrize(
+    ("n_groups", "ending"), [(1, ""), (2, ", of {} in all, divided between 2")]
+)
+def test_trial_summary_states_the_number_of_all_trials(
+    n_groups: int, ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--groups", str(n_groups), "--participants", "3", "--random-natural", "4"]
+    assert main(["design", "trials", *options, "--out", str(tmp_path / "trials.csv")]) == 0
+    trials = pd.read_csv(tmp_path / "trials.csv")
+    # Count the different sentence pairs of one participant, and of all participants.
+    pairs = trials[["sentence_1", "sentence_2"]]
+    n_seen = len(pairs[trials["participant"] == 1].drop_duplicates())
+    n_all = len(pairs.drop_duplicates())
+    summary = f"{n_seen} trials per participant{ending.format(n_all)}"
+    assert capsys.readouterr().err.strip().removesuffix(" groups") == summary
+    assert n_all == 4 * n_groups
+
+
 def test_sample_size_text_allows_for_monte_carlo_error() -> None:
     row = {"analysis": "all", "measure": "accuracy", "model_1": "a", "model_2": "b"}
     size = {"n_groups": 1, "n_trials": 22}
