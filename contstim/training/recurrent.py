@@ -153,13 +153,12 @@ class Trainer:
     def train_step(self) -> float:
         """Take one step and return its loss in nats per token."""
         options = self.options
-        # Continue with the next epoch if all batches of this one are used.
+        # After the last batch of an epoch, continue with the next epoch.
         while self.batch_index >= len(self._batches):
             self.epoch, self.batch_index = self.epoch + 1, 0
             self._load_batches()
         loss = self.batch_loss(self._batches[self.batch_index])
-        # Increase the learning rate linearly during the warm-up, and decrease it to 0 over all
-        # steps.
+        # Increase the rate linearly during the warm-up, and decrease it to 0 over all steps.
         warmup_factor = min(1.0, (self.step + 1) / max(1, options.warmup))
         rate = options.learning_rate * warmup_factor * (1 - self.step / self.n_steps)
         self.step += 1
