@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 _Item = TypeVar("_Item")
 
-_SECONDS_BETWEEN_LINES = 10.0
+_SECONDS_BETWEEN_LINES = 30.0
 # Seconds before the progress of a task is reported.
 _SILENT_SECONDS = 2.0
 # Labels of the tasks that are being reported. Tasks within these tasks are not reported.
@@ -39,7 +39,7 @@ def _create_bar(label: str, terminal_format: str, line_format: str, **options: A
     """Create a progress bar on standard error.
 
     On a terminal, the bar disappears when it is closed. Otherwise, for example in a log file, a
-    line is printed every ten seconds.
+    line is printed at most every 30 seconds.
 
     Parameters
     ----------
@@ -66,6 +66,7 @@ def track(
     label: str,
     n_done: int = 0,
     weights: Sequence[float] | None = None,
+    may_end_early: bool = False,
 ) -> Iterator[_Item]:
     """Yield items, and report the progress of the loop on standard error after two seconds.
 
@@ -81,6 +82,9 @@ def track(
         Number of items completed by an earlier run.
     weights
         Relative durations of the remaining items; equal by default.
+    may_end_early
+        Whether there may be fewer items than `total`. The remaining time is then reported as a
+        maximum.
 
     Yields
     ------
@@ -94,12 +98,13 @@ def track(
         return
     # Weights are the relative durations of the items.
     weights = [1.0] * (total - n_done) if weights is None else weights
+    bound = "at most" if may_end_early else "about"
     _ACTIVE.append(label)
     try:
         with _create_bar(
             label,
-            "{desc} {percentage:3.0f}% |{bar:24}| {elapsed}, {remaining} left",
-            "{desc}: {percentage:.0f}%, {elapsed}, about {remaining} left",
+            f"{{desc}} {{percentage:3.0f}}% |{{bar:24}}| {{elapsed}}, {bound} {{remaining}} left",
+            f"{{desc}}: {{percentage:.0f}}%, {{elapsed}}, {bound} {{remaining}} left",
             total=n_done + sum(weights),
             initial=n_done,
             delay=_SILENT_SECONDS,
@@ -109,6 +114,7 @@ def track(
                 if number >= len(weights):  # more items than expected
                     bar.total = bar.n + 1
                 bar.update(weights[number] if number < len(weights) else 1)
+            bar.total = bar.n  # less than expected if the items ended early
     finally:
         _ACTIVE.remove(label)
 

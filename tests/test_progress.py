@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from contstim.progress import track
@@ -30,6 +32,44 @@ def test_progress_lines_without_a_terminal(
         "work: 80",
         "work: 100",
     ]
+
+
+def test_progress_lines_are_at_least_30_seconds_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = 0.0
+    monkeypatch.setattr("tqdm.std.time", lambda: clock)
+    for _ in track(range(10), 10, "work"):  # ten items of eight seconds
+        clock += 8.0
+    lines = capsys.readouterr().err.splitlines()
+    # The last line is printed at the end, whenever that is.
+    times = [line.split(", ")[1].split(":") for line in lines[:-1]]
+    seconds = [60 * int(minutes) + int(rest) for minutes, rest in times]
+    assert len(seconds) == 2
+    assert all(after - before >= 30 for before, after in itertools.pairwise([0, *seconds]))
+    assert lines[-1] == "work: 100%, 01:20, about 00:00 left"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+@pytest.mark.parametrize(("may_end_early", "bound"), [(True, "at most"), (False, "about")])
+def test_remaining_time_is_a_maximum_if_items_may_end_early(
+    may_end_early: bool,
+    bound: str,
+    is_terminal: bool,
+    report_every_item: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clock = 0.0
+    monkeypatch.setattr("tqdm.std.time", lambda: clock)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    for _ in track(range(2), 8, "work", may_end_early=may_end_early):
+        clock += 10.0
+    states = capsys.readouterr().err.replace("\r", "\n")
+    # After one of eight items, seven items of ten seconds may remain. There are only two.
+    assert f"00:10, {bound} 01:10 left" in states
+    # The bar of a terminal disappears at the end.
+    assert (f"100%, 00:20, {bound} 00:00 left" in states) is not is_terminal
 
 
 def test_progress_bar_in_a_terminal(

@@ -108,7 +108,11 @@ class Engine:
     failures: list[tuple[Task, str]] = field(default_factory=list)
 
     def run(
-        self, label: str, list_tasks: Callable[[], Sequence[Task]], min_tasks: int = 0
+        self,
+        label: str,
+        list_tasks: Callable[[], Sequence[Task]],
+        n_expected: int = 0,
+        may_end_early: bool = False,
     ) -> Iterator[TaskOutcome]:
         """Execute the unfinished tasks of a stage, and show a progress bar.
 
@@ -121,8 +125,10 @@ class Engine:
             Name of the stage, for the progress bar and error messages.
         list_tasks
             Function that returns all tasks of the stage that are known so far.
-        min_tasks
-            Expected minimum number of tasks, for the progress bar.
+        n_expected
+            Expected number of tasks, for the progress bar.
+        may_end_early
+            Whether the expected number is a maximum.
 
         Yields
         ------
@@ -138,9 +144,9 @@ class Engine:
         """
         tasks = {task.key: task for task in list_tasks()}
         n_done = len(tasks) - len(self._find_unfinished(tasks.values()))
-        n_tasks = max(min_tasks, len(tasks))
+        n_tasks = max(n_expected, len(tasks))
         outcomes = self._run_until_finished(label, list_tasks, tasks)
-        yield from track(outcomes, n_tasks, label, n_done)
+        yield from track(outcomes, n_tasks, label, n_done, may_end_early=may_end_early)
 
     def _run_until_finished(
         self, label: str, list_tasks: Callable[[], Sequence[Task]], tasks: dict[str, Task]

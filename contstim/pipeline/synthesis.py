@@ -160,7 +160,9 @@ def write_synthesis(
         start_time, start_processor_time = time.monotonic(), time.process_time()
         n_expected = SYNTHESIS_STAGE.count_expected_tasks(run)
         try:
-            tasks = engine.run(SYNTHESIS_STAGE.name, lambda: SYNTHESIS_STAGE.tasks(run), n_expected)
+            # Sampling ends when enough sentences have been found.
+            list_tasks, may_end_early = lambda: SYNTHESIS_STAGE.tasks(run), POOL_STAGE.is_in(plan)
+            tasks = engine.run(SYNTHESIS_STAGE.name, list_tasks, n_expected, may_end_early)
             for _ in chain(tasks, [None]):  # after each task, and at the end
                 # Show rows in the order of the natural sentences. Stop at the first sentence with
                 # rows that can still change, for which `find_rows` returns None.

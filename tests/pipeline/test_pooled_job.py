@@ -184,6 +184,23 @@ def test_models_that_only_filter_are_reported(tmp_path: Path) -> None:
     assert notes["non_guiding_models"] == [models[1]]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "bound"),
+    [("sample?writer=contstim:gpt&n_prompts=0&max_samples=16", "at most"), ("edit", "about")],
+)
+def test_remaining_time_of_sampling_is_a_maximum(
+    strategy: str, bound: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("contstim.progress._SILENT_SECONDS", 1e-9)
+    monkeypatch.setattr("contstim.progress._SECONDS_BETWEEN_LINES", 0.0)
+    whole = synthesis_plan(STARTS[:1], bundled_vocabulary(), MODELS, seed=2)
+    plan = whole.replace_options(SynthesisOptions, strategy=strategy)
+    write_synthesis(plan, None, SequentialExecutor())
+    lines = [line for line in capsys.readouterr().err.splitlines() if "synthesis: " in line]
+    assert lines
+    assert all(f", {bound} " in line and line.endswith(" left") for line in lines)
+
+
 def test_another_seed_gives_another_pool(
     plan: StudyPlan, whole: tuple[Path, SynthesisReport]
 ) -> None:

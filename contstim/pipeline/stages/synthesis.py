@@ -170,7 +170,7 @@ class SynthesisStage(Stage):
         return job.tasks()
 
     def count_expected_tasks(self, run: Run) -> int:
-        """Return the minimum number of searches, or of batches of sampled sentences."""
+        """Return the minimum number of searches, or the maximum number of sampled batches."""
         return self.get_job(run).n_expected_tasks
 
     def collect_inputs(self, run: Run) -> Any:
