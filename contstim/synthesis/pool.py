@@ -27,7 +27,7 @@ from contstim.text.language import Language
 from contstim.text.languages import ENGLISH
 
 #: Maximum number of assigned sentences with the same first, or the same last, words.
-DIVERSITY_CAP = 2
+DIVERSITY_CAP = 1
 
 # Value of a complete triplet, in nats. It exceeds the total decrease in loss that other assignments
 # can achieve instead, so that the number of triplets has priority.
