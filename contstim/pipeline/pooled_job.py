@@ -304,21 +304,29 @@ class PooledSynthesisJob(SynthesisJob):
     def _find_unsolved_problems(
         self, pool: SentencePool, requests: Sequence[Sequence[Request]]
     ) -> list[ProblemDefinition]:
-        """Find the problems for which the pool has too few suitable sentences.
+        """Find the synthesis problems for which the pool has too few suitable sentences.
 
-        These are the problems for which fewer than the requested number of natural sentences can
-        receive a different sentence each.
+        For each problem, a maximum matching assigns different sentences of the pool to as many
+        natural sentences as possible. There are too few if this is fewer than the requested number
+        of rows of the table.
+
+        Parameters
+        ----------
+        pool
+            Sampled sentences with their scores.
+        requests
+            Requests for synthetic sentences: one list per possible row, one request per problem.
         """
-        unsolved, first = [], 0
+        unsolved, remaining_rows = list[ProblemDefinition](), list(requests)
         for problems, sentences in self.sentences_by_problems.items():
+            # The next rows belong to these problems.
             n_rows = len(sentences) * self.options.per_sentence
-            n_wanted = min(n_rows, (self.options.per_pair or n_rows) * self.options.per_sentence)
-            for problem, *problem_requests in zip(
-                problems, *requests[first : first + n_rows], strict=True
-            ):
-                if find_fulfillable_requests(pool.is_usable(problem_requests)).sum() < n_wanted:
+            rows, remaining_rows = remaining_rows[:n_rows], remaining_rows[n_rows:]
+            for number, problem in enumerate(problems):
+                is_usable = pool.is_usable([row[number] for row in rows])
+                n_matched = find_fulfillable_requests(is_usable).sum()
+                if n_matched < self.count_requested_rows(sentences):
                     unsolved.append(problem)
-            first += n_rows
         return unsolved
 
     @property

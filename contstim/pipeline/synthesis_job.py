@@ -133,9 +133,11 @@ class SynthesisJob:
     @property
     def n_requested_rows(self) -> int:
         """Maximum number of rows of the table."""
-        sentences, maximum = self.sentences_by_problems.values(), self.options.per_pair
-        n_sentences = sum(min(len(listed), maximum or len(listed)) for listed in sentences)
-        return n_sentences * self.options.per_sentence
+        return sum(map(self.count_requested_rows, self.sentences_by_problems.values()))
+
+    def count_requested_rows(self, sentences: Sequence[str]) -> int:
+        """Return the maximum number of rows for one tuple of problems and its `sentences`."""
+        return len(sentences[: self.options.per_pair]) * self.options.per_sentence
 
     @property
     def needs_scores(self) -> bool:
