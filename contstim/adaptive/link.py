@@ -16,10 +16,15 @@ SIX_POINT = (2.2, 4.34)
 
 @settings
 class Link:
-    """Assumed distribution of answers if a model is right, with prior distributions.
+    """Link function from a language model's preference to the probability of each answer.
 
-    A participant sees two sentences and chooses the right-hand one with probability sigma(beta g +
-    b + u), apart from lapses (random answers). Here sigma is the logistic function, g the model's
+    The adaptive design compares language models by the probabilities that they give to the answers
+    of participants. This class defines these probabilities, with prior distributions of the unknown
+    parameters. A participant sees two sentences and chooses the right-hand one with probability
+
+        sigma(beta g + b + u),
+
+    apart from lapses (random answers). Here sigma is the logistic function, g the model's
     preference for the right-hand sentence, beta the participant's slope, b the participant's bias
     to the right side, and u ~ N(0, item_sd²) the effect of the sentence pair. Since each pair is
     shown once, the probability of an answer is averaged over u.
@@ -30,9 +35,10 @@ class Link:
     Attributes
     ----------
     response_model
-        Distributions over participants and pairs. Its `slope`, the median of beta, is not used.
+        Distributions of beta and b over participants and of u over sentence pairs. Its `slope`, the
+        median of beta, is not used.
     slopes
-        Possible values of the median of beta, in logits.
+        Possible values of the median of beta over participants, in logits.
     slope_weights
         Prior weights of `slopes`; equal by default.
     thresholds

@@ -39,13 +39,14 @@ class ParticipantQuadrature:
 
     The slope states how strongly a model's preference determines the choice, the side bias how
     strongly the participant prefers the right-hand sentence. The integral is a weighted sum over K
-    pairs of values (beta, b), called *nodes*. Each of H possible medians of beta has its own K
-    values of beta.
+    pairs of values (beta, b), called *nodes*. The median of beta over participants is also unknown
+    and has H possible values. The values of beta at the nodes are proportional to the median, so
+    they form a table of H rows and K columns.
 
     Parameters
     ----------
     link
-        Assumed distribution of answers, with the possible medians of beta.
+        Probability of each answer given beta and b, and the possible medians of beta.
     max_answers
         Maximum number of answers of a participant, which determines the number of nodes.
 

@@ -216,9 +216,10 @@ class TrialScheduler:
     def choose_next_block(self, participant: str, max_trials: int = 5000) -> Block:
         """Choose the next block (group of trials) for a participant.
 
-        The posterior is first updated with the answers to at most three more blocks. The caller
-        must store the returned block and pass it to `record_block`. The participant need not have
-        answered all earlier blocks.
+        The posterior is first updated with answers to earlier blocks, in the order in which the
+        blocks were chosen. To keep the waiting time short, at most three of the blocks that have
+        not been used yet are added. The participant need not have answered all earlier blocks. The
+        caller must store the returned block and pass it to `record_block`.
 
         Parameters
         ----------

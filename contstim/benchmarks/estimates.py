@@ -100,46 +100,65 @@ def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
     if np.isnan([g_low, g_high, c_low, c_high]).any() or c_low <= 0:
         return 1 + g / c, np.nan, np.nan
 
-    def solve(g_margin: float, c_margin: float, side: int) -> float:
-        """Solve (g - ratio c)² = g_margin² + ratio² c_margin² for the ratio.
-
-        `side` is -1 for the lower and 1 for the upper solution; NaN if there is none.
-        """
-        square = c**2 - c_margin**2
-        discriminant = (g * c) ** 2 - square * (g**2 - g_margin**2)
-        if square <= 0 or discriminant < 0:
-            return np.nan
-        return float((g * c + side * np.sqrt(discriminant)) / square)
-
     # Limits of the ratio g / c (MOVER, Donner and Zou 2012). A margin is the distance from an
     # estimate to a limit of its interval. Which margin of c applies depends on the sign of the
     # ratio: assume a positive ratio first, and use the other margin if the result is not positive.
     c_margin_below, c_margin_above = c - c_low, c_high - c
-    low = solve(g - g_low, c_margin_above, -1)
+    low = _solve_ratio_limit(g, c, g - g_low, c_margin_above, -1)
     if not low >= 0:
-        low = solve(g - g_low, c_margin_below, -1)
-    high = solve(g_high - g, c_margin_below, 1)
+        low = _solve_ratio_limit(g, c, g - g_low, c_margin_below, -1)
+    high = _solve_ratio_limit(g, c, g_high - g, c_margin_below, 1)
     if not high >= 0:
-        high = solve(g_high - g, c_margin_above, 1)
+        high = _solve_ratio_limit(g, c, g_high - g, c_margin_above, 1)
     return float(1 + g / c), 1 + low, 1 + high
 
 
-def add_ceiling_shares(results: pd.DataFrame) -> pd.DataFrame:
-    """Add the position of each result between chance and the noise ceiling.
+def _solve_ratio_limit(g: float, c: float, g_margin: float, c_margin: float, sign: int) -> float:
+    """Return a confidence limit of the ratio g / c of two independent estimates.
 
-    The new columns are `share` and the limits of its interval, `share_low` and `share_high`; see
-    `ceiling_share`.
+    The limit is a solution x of (g - x c)² = g_margin² + x² c_margin².
+
+    Parameters
+    ----------
+    g, c
+        Estimates.
+    g_margin, c_margin
+        Distance from each estimate to a limit of its own confidence interval.
+    sign
+        -1 for the lower limit, 1 for the upper limit.
+
+    Returns
+    -------
+    float
+        The limit; NaN if the equation has no solution, or if c_margin >= abs(c).
+    """
+    # Solve the quadratic equation (c² - c_margin²) x² - 2 g c x + g² - g_margin² = 0.
+    square = c**2 - c_margin**2
+    discriminant = (g * c) ** 2 - square * (g**2 - g_margin**2)
+    if square <= 0 or discriminant < 0:
+        return np.nan
+    return float((g * c + sign * np.sqrt(discriminant)) / square)
+
+
+def add_ceiling_shares(results: pd.DataFrame) -> pd.DataFrame:
+    """Add the fraction of the noise ceiling that each model reaches to a table of results.
+
+    The fraction is 0 at chance and 1 at the noise ceiling, see `ceiling_share`. It is added as the
+    column `share`, with the limits of its confidence interval, `share_low` and `share_high`.
 
     Parameters
     ----------
     results
-        Table with `value`, `chance`, `gap_ci_low`, `gap_ci_high`, `ceiling_lower`,
-        `ceiling_lower_ci_low` and `ceiling_lower_ci_high`.
+        Table with one row per model and measure. It contains the columns `value`, `chance`,
+        `ceiling_lower` (the noise ceiling), `ceiling_lower_ci_low` and `ceiling_lower_ci_high`, and
+        the limits of the interval of value minus ceiling, `gap_ci_low` and `gap_ci_high`.
     """
     gap_columns = ["gap_ci_low", "gap_ci_high"]
     ceiling_columns = ["ceiling_lower", "ceiling_lower_ci_low", "ceiling_lower_ci_high"]
     numbers = results[["value", "chance", *gap_columns, *ceiling_columns]].astype(float)
-    # The share is 0 at chance and 1 at the noise ceiling. The gap is value minus ceiling.
+    # The share of the noise ceiling that a model reaches is (value - chance) / (ceiling - chance).
+    # Its interval is computed from the intervals (ci_low to ci_high) of the ceiling and of the gap,
+    # which is value minus ceiling.
     shares = []
     for row in numbers.to_dict("records"):
         gap = (row["value"] - row["ceiling_lower"], row["gap_ci_low"], row["gap_ci_high"])

@@ -173,7 +173,10 @@ class WordBenchmark(Benchmark):
         return {str(model): self.log_probs[model] for model in self.log_probs}
 
     def extract_values(self, scores: pd.DataFrame) -> Mapping[str, pd.Series]:
-        """Return the log-probability of each row of `words` under each model."""
+        """Return the log-probability of each word of the benchmark under each model.
+
+        The result maps the name of a model to a Series with one element per row of `self.words`.
+        """
         sentences = self.words["sentence"].astype(str).tolist()
         positions = self.words["position"].tolist()
         # Each row of the table describes one word, identified by its sentence and its position.

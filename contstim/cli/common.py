@@ -28,13 +28,13 @@ def print_message(message: object) -> None:
 
 
 def report_model(model: SentenceModel) -> None:
-    """Print the name and specification of a model, and the event whose log-probability it computes.
+    """Print the name and specification of a model, and a description of its scores.
 
-    The description of the event states the units that are scored, the start and end symbols, and
-    the treatment of punctuation, case and unknown words.
+    The description states which units are scored (words, tokens or characters), whether start and
+    end symbols count, and how punctuation, case and unknown words are treated.
     """
     spec = "" if model.name == model.spec else f"{model.spec}, "
-    # The score is the log-probability of this event.
+    # `model.event` describes exactly which text the model assigns a log-probability to.
     print_message(f"{model.name}: {spec}{model.event}")
     if model.event.skips_first_word:
         print_message(

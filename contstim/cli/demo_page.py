@@ -35,9 +35,9 @@ class OrderedPair:
     sentence_1, sentence_2 : str
         Sentence that is more probable under model 1, and sentence that is more probable under
         model 2.
-    nats_1, nats_2 : float
-        Difference in log-probability between the more probable and the other sentence, under each
-        model, in nats.
+    log_ratio_1, log_ratio_2 : float
+        Log-probability of the more probable minus that of the less probable sentence under model 1,
+        and likewise under model 2, in nats.
     origin : str
         Origin of the sentences in a few words.
     natural : str
@@ -48,8 +48,8 @@ class OrderedPair:
     model_2: str
     sentence_1: str
     sentence_2: str
-    nats_1: float
-    nats_2: float
+    log_ratio_1: float
+    log_ratio_2: float
     origin: str
     natural: str = ""
 
@@ -61,9 +61,10 @@ class OrderedPair:
             model_2=triplet.model_2,
             sentence_1=triplet.synthetic_1,
             sentence_2=triplet.synthetic_2,
-            # Log-probability of the preferred minus the other sentence, under each model.
-            nats_1=triplet.synthetic_1_lp_1 - triplet.synthetic_2_lp_1,
-            nats_2=triplet.synthetic_2_lp_2 - triplet.synthetic_1_lp_2,
+            # Log-probability of the preferred minus the other sentence under each model. For
+            # example, `synthetic_2_lp_1` is that of synthetic sentence 2 under model 1.
+            log_ratio_1=triplet.synthetic_1_lp_1 - triplet.synthetic_2_lp_1,
+            log_ratio_2=triplet.synthetic_2_lp_2 - triplet.synthetic_1_lp_2,
             origin=origin,
             natural=natural,
         )
@@ -71,7 +72,7 @@ class OrderedPair:
     @property
     def ratios(self) -> tuple[str, str]:
         """Probability ratio of the two sentences under each model, e.g. ``3,000`` or ``10^9``."""
-        return _format_ratio(self.nats_1), _format_ratio(self.nats_2)
+        return _format_ratio(self.log_ratio_1), _format_ratio(self.log_ratio_2)
 
     def __str__(self) -> str:
         ratio_1, ratio_2 = self.ratios
@@ -91,12 +92,15 @@ def _highlight(original: str, changed: str) -> Markup:
     return Markup(highlight_changes(original, changed))  # noqa: S704 - its words are escaped
 
 
-def _format_ratio(nats: float) -> str:
-    """Format the probability ratio exp(nats), for example ``3,000`` or, from 10^4, ``10^9``."""
-    exponent = nats / math.log(10)
+def _format_ratio(log_ratio: float) -> str:
+    """Format a ratio of probabilities given its logarithm in nats.
+
+    Ratios below 10^4 are written as a number, for example ``3,000``, others as ``10^9``.
+    """
+    exponent = log_ratio / math.log(10)
     if exponent >= 4:
         return f"10^{exponent:.0f}"
-    rounded = float(f"{math.exp(nats):.1g}")  # one significant digit
+    rounded = float(f"{math.exp(log_ratio):.1g}")  # one significant digit
     return f"{rounded:,.0f}"
 
 

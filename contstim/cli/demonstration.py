@@ -146,11 +146,12 @@ def demonstrate(folder: Path, seed: int) -> None:
     # The two natural sentences on which two models disagree most.
     scores_of_eight = scores.loc[_has_eight_words(scores), _NATURAL_MODELS]
     best = select_natural_pairs(scores_of_eight, per_pair=1).iloc[0]
-    sentence_1, sentence_2 = str(best["sentence_1"]), str(best["sentence_2"])
-    first, second = scores_of_eight.loc[[sentence_1, sentence_2]].to_numpy(dtype=float)
-    nats_1, nats_2 = (float(value) for value in first - second)
+    preferred = str(best["sentence_1"]), str(best["sentence_2"])
+    # Log-probabilities of the two sentences under model 1 and model 2. Model 1 prefers sentence 1.
+    first, second = scores_of_eight.loc[list(preferred)].to_numpy(dtype=float)
+    log_ratios = float(first[0] - second[0]), float(second[1] - first[1])
     model_1, model_2 = _NATURAL_MODELS
-    natural_pair = OrderedPair(model_1, model_2, sentence_1, sentence_2, nats_1, -nats_2, _NATURAL)
+    natural_pair = OrderedPair(model_1, model_2, *preferred, *log_ratios, _NATURAL)
 
     # Readable sentences that a language model wrote beforehand.
     readable_pairs = []

@@ -146,7 +146,9 @@ class ChoiceFormat:
 
 
 def parse_columns(texts: tuple[str, ...]) -> dict[str, str]:
-    """Parse the values of ``--column``: column names of the table by column names of contstim.
+    """Parse the values of ``--column``, which state how a user's table names the columns it has.
+
+    Returns a mapping from contstim's name of a column to its name in the table.
 
     Raises
     ------
@@ -154,7 +156,8 @@ def parse_columns(texts: tuple[str, ...]) -> dict[str, str]:
         If a value is not ``OURS=THEIRS``.
     """
     columns = {}
-    # Names of columns may contain commas, so split only before an assignment.
+    # One text may contain several assignments, "participant=subject,item=trial". Names of columns
+    # may contain commas, so split at a comma only if an assignment follows it.
     for pair in chain.from_iterable(re.split(r",(?=\w+=)", text) for text in texts):
         # `ours` is the column name in contstim, `theirs` the column name in the table.
         ours, equals, theirs = pair.partition("=")

@@ -92,10 +92,10 @@ class SentenceOptions:
         file of the words that --distinct permits to occur twice, one word per line (default:
         English determiners and prepositions)
     constraint
-        constraint on the selection, for example balance:words:0.5; in `select set`, balance
-        compares the sentences that a model prefers with the others. KIND is described in
-        docs/selection.md. COLUMN is sentence, words, characters, zipf, tokens or a column of
-        --features
+        constraint on a property of the selected sentences, KIND:COLUMN:VALUE, for example
+        balance:words:0.5 (docs/selection.md lists the kinds). COLUMN is the property: sentence,
+        words, characters, zipf, tokens or a column of --features. In `select set`, balance
+        compares the sentences that a model prefers with the others
     features
         table of sentence properties for constraints; the first column contains the sentence
     """

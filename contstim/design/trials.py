@@ -61,12 +61,13 @@ class Layout:
     participants
         Number of participants per group. All participants of a group see the same trials.
     random_natural
-        Number of trials per participant with two random natural sentences.
+        Number of trials per participant with two natural sentences that are drawn at random.
     catch
         Number of catch trials per participant, in which a natural sentence is compared with its
         words in random order.
     conditions
-        Conditions of the trials that are made from selected natural pairs and triplets.
+        Conditions of the trials with selected sentences: trials with a pair of natural sentences,
+        and trials with two sentences of a triplet (one natural and two synthetic sentences).
 
     Examples
     --------

@@ -243,26 +243,27 @@ def signed_rank_cosine(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def cosine_influence(human: SegmentRanks, model: SegmentRanks | FloatArray) -> FloatArray:
-    """Return the influence of each choice on the signed-rank cosine of its participant.
+    """Return jackknife pseudo-values of the choices for each participant's signed-rank cosine.
 
-    The standard error of a mean cosine needs one number per choice, but a cosine depends on all
-    choices of a participant together. Each choice is therefore represented by a pseudo-value of the
-    infinitesimal jackknife (Jaeckel 1972; Efron 1982, The jackknife, the bootstrap and other
-    resampling plans, ch. 6). For choice c of a participant with n choices and the cosine v it is
+    The signed-rank cosine of a participant measures how well a model predicts the ratings: it is
+    the cosine v of the angle between the vectors of signed ranks of ratings, r, and of predictions,
+    m. Standard errors need one number per choice, but v depends on all choices together. The
+    number is a pseudo-value of the infinitesimal jackknife (Jaeckel 1972; Efron 1982, The
+    jackknife, the bootstrap and other resampling plans, ch. 6). For choice c out of n it is
 
         v + n (v'_c - mean of v'),
 
-    where v'_c is the derivative of v with respect to the weight of choice c. A choice of weight w
-    is equivalent to w tied choices. Let r and m be the signed ranks of ratings and predictions,
-    d = sum of r_c m_c their dot product, and s the product of their squared norms, S(n_r) S(n_m)
-    with S(n) = 1² + ... + n². Then v = d / sqrt(s), and
+    where a prime and the index c mark the derivative with respect to the weight of choice c. A
+    choice of weight w is equivalent to w tied choices. With the dot product d = sum of r_c m_c and
+    the product s of the squared norms of r and m, the cosine is v = d / sqrt(s), and
 
         v'_c = d'_c / sqrt(s) - v (log s)'_c / 2,
         d'_c = r_c m_c + (sum of sign(r_j) m_j) + (sum of sign(m_k) r_k).
 
     The first sum is over choices j with a larger absolute rating than c, and the second over
     choices k with a larger absolute prediction: if the weight of c increases by dw, their ranks
-    increase by dw. Tied choices, including c, count one half.
+    increase by dw. Tied choices, including c, count one half. The squared norm of the ranks 1 to n
+    is S(n) = 1² + ... + n².
 
     Parameters
     ----------

@@ -255,8 +255,8 @@ def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
     duplicates = [name for name in old_models if name in set(scored["model"])]
     if duplicates:
         raise InputError(
-            f"there are two models {duplicates[0]!r}, one of a table and one scored now; leave one "
-            "out, or name it, --model NAME=SPEC"
+            f"the model {duplicates[0]!r} is in the score table and is also scored now; leave one "
+            "of them out, or rename it, --model NAME=SPEC"
         )
     # Reshape the existing scores from one column per model to one row per sentence and model.
     wide = _match_rows(canonical_scores(table).log_probs, sentences).rename_axis(index="sentence")

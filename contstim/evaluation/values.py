@@ -44,27 +44,27 @@ class SubsetValues:
 
 @dataclass(frozen=True, eq=False)
 class AnalysisValues:
-    """Performance of M models for N participants in one analysis, according to one measure.
+    """How well M models predict the choices of N participants in one analysis, by one measure.
 
     Attributes
     ----------
     data
         Choices and predictions on the trials of all analyses.
     analysis
-        Selection of trials.
+        Rule that selects the trials.
     measure
-        Measure of the values, for example accuracy.
+        Measure of agreement between predictions and choices, for example accuracy.
     subset_values
         One object per group of models that are evaluated on the same trials. A model without trials
         belongs to no group.
     value
-        Value of each model for each participant, shape (N, M). NaN for a participant without
-        trials, or where the measure is not defined.
+        Value of the measure for each participant and model, shape (N, M). NaN for a participant
+        without trials, or where the measure is not defined.
     lower, upper
-        Lower and upper noise ceilings, in the same form as `value`.
+        Lower and upper noise ceilings for each participant and model, shape (N, M).
     value_on_ceiling_trials
-        Value of each model for each participant, computed only from the trials that support the
-        noise ceilings, shape (N, M).
+        Like `value`, but computed only from trials that have noise ceilings, that is, trials that
+        enough other participants judged. It can be compared with the ceilings.
     """
 
     data: TrialData

@@ -15,12 +15,12 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # as an escape sequence in JSON
 
 
 def parse_detail(detail: str) -> dict[str, Any]:
-    """Parse the additional data that a presentation sends with an answer.
+    """Parse the additional data that a trial page sends with an answer, such as reading times.
 
     Parameters
     ----------
     detail
-        Additional data, a JSON object as text.
+        Text of a JSON object with the data.
 
     Returns
     -------

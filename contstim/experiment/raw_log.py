@@ -285,10 +285,12 @@ def _check_stored_size(
     InputError
         If the limit is reached.
     """
-    n_trials = len({trial.id for trial in trials.values()})  # most trials occur under two keys
+    # `trials` contains a trial twice if its page uses an id of its own. Count each trial once.
+    n_trials = len({trial.id for trial in trials.values()})
     limit = _MAX_CHARACTERS + _MAX_CHARACTERS_PER_TRIAL * n_trials
-    # A page can send any number of events. In the table of answers, each trial has one row, and any
-    # number of further rows for different, later answers (`conflict` is 1). Only these count here.
+    # A page can send any number of events, which all count towards the limit. The table of answers
+    # has one row per trial with the first answer. If the page later sends a different answer to the
+    # same trial, it is stored in a further row with `conflict = 1`. Only such rows count.
     condition = "conflict = 1" if table == "answers" else "true"
     query = (
         f"SELECT total({_CHARACTERS_PER_ROW} + length(detail)) FROM {table}"  # noqa: S608 - constant names

@@ -156,15 +156,18 @@ def read_session_trials(
 
 
 def fill_placeholders(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
-    """Replace the placeholders of trials that an adaptive study selects while a session runs.
+    """Replace placeholders in a participant's list of trials by the trials selected for them.
+
+    An adaptive study selects trials while a session runs. Until then, each of these trials is
+    represented by a placeholder.
 
     Parameters
     ----------
     trials
-        Trials of the participant, as laid out before the study.
+        Trials and placeholders of the participant, as laid out before the study.
     blocks
-        Groups of trials that were selected together, as stored in the database, in the order of
-        selection.
+        Selected trials in the order of selection. A block is a row of the database with the trials
+        that were selected at one time.
 
     Returns
     -------

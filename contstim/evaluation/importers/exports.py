@@ -369,12 +369,13 @@ def _refuse_unused_sides(unused: pd.DataFrame, call: ReadCall) -> None:
         Call that read the export. The error message repeats it with the missing argument.
     """
     for column in unused:
-        # A column that contains exactly "left" and "right" probably states a side.
+        # A column that contains exactly "left" and "right" probably states the side of the screen
+        # on which sentence 1 was shown.
         cells = unused[column].dropna().astype("str").str.strip().str.lower()
         if set(cells.unique()) == {"left", "right"}:
-            # The message contains the call to repeat, with and without this column as the side.
+            # Give the user the call to repeat for each of the two meanings of the column.
             raise InputError(
-                f"the column {column!r} contains left and right, and is not used; if it says where "
-                f"sentence 1 was: {call.format_with(side=column)}; if not: "
+                f"the column {column!r} contains left and right, and is not used; to read it as "
+                f"the side of sentence 1: {call.format_with(side=column)}; to ignore it: "
                 f"{call.format_with(side='none')}"
             )

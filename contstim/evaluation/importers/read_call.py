@@ -9,19 +9,19 @@ import pandas as pd
 
 
 class ReadCall:
-    """Call by which the user tried to read a table of choices.
+    """Arguments with which a user called `read_choices`, for suggestions in error messages.
 
-    If an argument is missing, the error message shows the call with this argument added: a call of
-    the Python function `read_choices` and, for a file, also the arguments of a command.
+    If the call lacks an argument, the error message suggests the same call with the argument added,
+    in Python and, for a file, also on the command line.
 
     Parameters
     ----------
     source
-        Path of the file, or a DataFrame.
+        Path of the file of choices, or a DataFrame.
     columns
-        Mapping from standard column names to the names in the table.
+        Mapping from contstim's column names to the column names in the user's table.
     options
-        Further options of `read_export`; None if not given.
+        Further arguments of the call. Those that are None were not given.
     """
 
     def __init__(self, source: object, columns: Mapping[str, str], **options: object) -> None:
@@ -31,20 +31,20 @@ class ReadCall:
         self.options = {key: value for key, value in options.items() if value is not None}
 
     def format_with(self, columns: Mapping[str, str] | None = None, **options: object) -> str:
-        """Return the call that reads the table, with arguments added, as text to copy and run.
+        """Format the user's call with further arguments, as text to copy and run.
 
         Parameters
         ----------
         columns
-            Mapping from standard column names to names in the table. It is added to the mapping
-            that the user gave.
+            Names of columns to add to the user's mapping, by contstim's name of the column.
         options
-            Options of `read_export`. They are added to the options that the user gave.
+            Further arguments to add or replace.
 
         Returns
         -------
         str
-            Python code; if the source is a file, also the arguments of a command.
+            Call of `read_choices` in Python. If the source is a file, arguments for the command
+            line come first.
         """
         columns = {**self._columns, **(columns or {})}
         options = {**self.options, **options}

@@ -150,10 +150,10 @@ class Measure(ABC):
         return pseudo_values
 
     def values(self, subset: Subset) -> FloatArray:
-        """Compute the value of each model for each participant.
+        """Compute how well each model predicts the choices of each participant.
 
-        The value is the mean jackknife pseudo-value of the participant's trials, see
-        `trial_influence`.
+        The value of the measure (for example, the accuracy) is the mean of one number per trial of
+        the participant, its jackknife pseudo-value, see `trial_influence`.
 
         Parameters
         ----------
