@@ -169,7 +169,7 @@ def demonstrate(folder: Path, seed: int) -> None:
     # Sentences that are searched for now.
     rows = []
     for triplet in search_triplets(scores, _REQUESTS, seed):
-        rows.append(triplet.row())
+        rows.append(triplet.to_record())
         print_line(str(OrderedPair.from_triplet(triplet, "replaced words", triplet.natural)))
     if not rows:
         raise InputError(f"nothing was found from these sentences; try --seed {seed + 1}")

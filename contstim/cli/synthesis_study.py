@@ -173,7 +173,7 @@ def write_sentences(
 
             def print_row(row: Row) -> None:
                 nonlocal has_header
-                cells = row.row()
+                cells = row.to_record()
                 # Write the names of the columns before the first row.
                 if not has_header:
                     writer.writerow(cells)

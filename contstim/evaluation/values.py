@@ -44,7 +44,7 @@ class SubsetValues:
 
 @dataclass(frozen=True, eq=False)
 class AnalysisValues:
-    """How well M models predict the choices of N participants in one analysis, by one measure.
+    """Performance of M models for N participants in one analysis, according to one measure.
 
     Attributes
     ----------

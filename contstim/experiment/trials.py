@@ -158,8 +158,7 @@ def read_session_trials(
 def fill_placeholders(trials: Sequence[Trial], blocks: Sequence[_Block]) -> tuple[Trial, ...]:
     """Replace placeholders in a participant's list of trials by the trials selected for them.
 
-    An adaptive study selects trials while a session runs. Until then, each of these trials is
-    represented by a placeholder.
+    A placeholder represents a trial that an adaptive study selects while the session runs.
 
     Parameters
     ----------

@@ -411,13 +411,13 @@ def load_models(models: Models) -> list[SentenceModel]:
 
 
 def score_kind(spec: str) -> ScoreKind:
-    """Return the quantity and unit of the scores in a table, usually without loading the model.
+    """Return the quantity and unit of a model's scores, usually without loading the model.
 
     Parameters
     ----------
     spec
-        Specification or other name of a model in the table. Scores of models that cannot be loaded
-        are assumed to be log-probabilities in nats.
+        Specification of the model, or any other name that stands for a model in a table of scores.
+        Scores of models that cannot be loaded are assumed to be log-probabilities in nats.
     """
     try:
         parsed = ModelSpec.parse(spec)

@@ -42,19 +42,19 @@ class SynthesisReport:
         Rows of the table of synthetic sentences, in the order of the natural sentences. Empty if
         `is_up_to_date` is True.
     notes
-        Settings and statistics of the table (`SynthesisStage.make_table`): ``rows`` and
-        ``requested``, the number of rows and its maximum; if sentences were sampled, also
-        ``n_sampled``, ``n_candidates`` and ``n_satisfying`` (`PooledSynthesisJob.collect_notes`).
+        Settings of the synthesis and statistics of the table, for example its number of rows
+        (``rows``) and the number that was requested (``requested``). If sentences were sampled from
+        a language model, numbers of samples are included (`PooledSynthesisJob.collect_notes`).
     failures
         Tasks that failed and are not tried again, with their error messages. If there are any, no
         file is written.
     is_up_to_date
         Whether the file already existed and was made with the same settings.
     processor_share
-        Processor time of this process divided by the elapsed time, if the time limit was reached
-        and no other process worked on the tasks.
+        Processor time of this process divided by the elapsed time. None unless the time limit was
+        reached while no other process worked on the tasks.
     status
-        Progress when the time limit was reached. None if all tasks are done.
+        Progress when the time limit was reached. None if all tasks were completed in time.
     """
 
     rows: list[Row] = field(default_factory=list)

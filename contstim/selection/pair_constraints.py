@@ -59,14 +59,15 @@ def propose_feasible(
         If the constraints cannot be satisfied; the message names them and their shortfall.
     """
     copies = np.repeat(rows, max_occurrences)  # k copies of a sentence that may be in k pairs
-    # Find n first and n second sentences (two quotas) that satisfy the constraints. Any sentence
-    # may be a first or a second sentence.
-    is_allowed = np.ones((len(copies), 2), dtype=bool)
+    # Find n first and n second sentences (two quotas) that satisfy the constraints.
     quotas = _make_quotas(_FIRST_AND_SECOND, n)
-    problem = AssignmentProblem(ranked.doubled_ranks[copies][:, :2], is_allowed, is_allowed, quotas)
     constraint_rows = ConstraintRows(quotas, ranked.labels[copies], constraints)
-    copies_1, copies_2 = find_fractional_assignment(problem, constraint_rows)
-    sentences_1, sentences_2 = copies[copies_1], copies[copies_2]
+    # The cost of a sentence is its rank under the first or second model, doubled so that the mean
+    # rank of tied sentences is an integer. Any sentence may be a first and a second sentence.
+    costs, all_allowed = ranked.doubled_ranks[copies][:, :2], np.ones((len(copies), 2), dtype=bool)
+    problem = AssignmentProblem(costs, accepted=all_allowed, rejected=all_allowed, quotas=quotas)
+    assignment = find_fractional_assignment(problem, constraint_rows)
+    sentences_1, sentences_2 = (copies[indices] for indices in assignment)
     # Pair first and second sentences at random. Only sentences of the same block, which agree in
     # the features that must be equal, may be paired.
     blocks = compute_pairing_blocks(constraints, ranked.labels)

@@ -33,7 +33,6 @@ ROUNDED = "the linear relaxation rounded"
 
 # Number of successive exchanges without improvement after which the greedy search stops.
 _MAX_IDLE_EXCHANGES = 1000
-
 # Number of candidates above which pairs that the linear relaxation selects completely are fixed.
 _FIX_ABOVE = 1500
 
@@ -302,17 +301,18 @@ class SetProgramme:
         return bool(is_within.all())
 
     def _build_model_rows(self) -> tuple[csr_array, csr_array]:
-        """Build the constraint matrix, with a column for each candidate and a last column for t.
+        """Build the constraint matrix in two parts. Its last column is for the objective t.
 
         Returns
         -------
         sums : sparse (n_model_pairs, K + 1) array
-            Coefficients of sum_k c_kq x_k - t for each pair of models q.
+            Coefficients of sum_k c_kq x_k - t for each pair q of models, where x_k states whether
+            candidate k is selected, and c_kq is its contribution.
         rows : sparse (n_rows, K + 1) array
             Coefficients of all other constraints, in which t has the coefficient 0.
         """
         n_model_pairs = self.contributions.shape[1]
-        # sum_k c_kq x_k - t, for each pair of models q.
+        # Coefficients of sum_k c_kq x_k - t for each pair q of models. The last column is for t.
         minus_t = csr_array(-np.ones((n_model_pairs, 1)))
         sums = hstack([csr_array(self.contributions.T), minus_t])
         rows = hstack([self.rows, csr_array((self.rows.shape[0], 1))], format="csr")

@@ -262,17 +262,17 @@ class Problem:
     reject
         Models under which the synthetic sentence should be improbable.
     accept
-        Models that should find the synthetic sentence at least as probable as the natural one.
+        Models under which the synthetic sentence should be at least as probable as the natural one.
     margin
-        Maximum decrease of the score of an accepting model, in nats.
+        Maximum decrease, in nats, of the score under a model in `accept`. Default 0: no decrease.
     bounds
         Additional lower bounds on the score of the synthetic sentence: `MinScore` objects, or texts
         such as ``contstim:gpt>=natural-5``.
     edits
         Limits on the changes to the natural sentence.
     scales
-        Standard deviation of each rejecting model's scores of natural sentences. Required for
-        several rejecting models.
+        Standard deviation of the scores of natural sentences under each model in `reject`. Required
+        for two or more models.
     bound_models
         Models that only occur in `bounds`. Models that are not given here are loaded by their
         specification strings.
@@ -280,8 +280,8 @@ class Problem:
     Raises
     ------
     InputError
-        If there is no rejecting model, if a model occurs twice, if the margin, the scales or a
-        bound is invalid, or if several rejecting models have no scales.
+        If `reject` is empty or contains several models without scales, if a model occurs twice, or
+        if the margin, the scales or a bound is invalid.
 
     Examples
     --------

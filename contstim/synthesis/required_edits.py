@@ -47,8 +47,8 @@ def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
     # so its bound is -inf. The required positions after the current one have the natural word.
     sentence, slack = search.natural, -np.inf
     for number, position in enumerate(required, start=1):
-        unedited = required[number:]
-        sentence, slack = _maximise_slack(search, sentence, position, -np.inf, unedited)
+        pending = required[number:]
+        sentence, slack = _maximise_slack(search, sentence, position, -np.inf, pending)
 
     # Second phase: change any word that increases the slack, until no constraint is violated.
     has_improved = True
@@ -72,7 +72,7 @@ def apply_required_edits(search: Search) -> tuple[Sentence, dict[str, float]]:
 
 
 def _maximise_slack(
-    search: Search, sentence: Sentence, position: int, slack: float, unedited: tuple[int, ...] = ()
+    search: Search, sentence: Sentence, position: int, slack: float, pending: tuple[int, ...] = ()
 ) -> tuple[Sentence, float]:
     """Replace the word at a position by the word that gives the sentence the largest slack.
 
@@ -89,7 +89,7 @@ def _maximise_slack(
         Position of the word.
     slack
         Slack that the new sentence must exceed.
-    unedited
+    pending
         Positions of other words that must change, but have not been replaced yet.
 
     Returns
@@ -120,7 +120,7 @@ def _maximise_slack(
     permitted: list[int] = []
     for i in indices[np.argsort(-estimated_slacks, kind="stable")].tolist():
         changed_sentence = sentence.replace(position, candidates.words.words[i])
-        if _permits_before_edits(search, changed_sentence, position, unedited):
+        if _permits_word_so_far(search, changed_sentence, position, pending):
             permitted.append(i)
         if len(permitted) == _MAX_REQUIRED_TRIALS:
             break
@@ -141,17 +141,17 @@ def _maximise_slack(
     return sentence.replace(position, candidates.words.words[indices[best]]), float(slacks[best])
 
 
-def _permits_before_edits(
-    search: Search, sentence: Sentence, position: int, unedited: tuple[int, ...]
+def _permits_word_so_far(
+    search: Search, sentence: Sentence, position: int, pending: tuple[int, ...]
 ) -> bool:
-    """Return whether a new word is permitted in a sentence that is still being edited.
+    """Return whether a new word is permitted next to words that are already final.
 
-    Words that will be replaced later are ignored. Only the words between the nearest of these on
-    the left and on the right of the new word are checked:
+    Other words of the sentence will still be replaced. Only the words around the new word, up to
+    the nearest word that will be replaced on each side, are checked:
 
-    - They must have no grammatical agreement error that the natural sentence does not have, if the
-      limits on edits require agreement.
-    - Their text must be split into the same words again.
+    - If the problem requires grammatical agreement, they must have no agreement error that the
+      natural sentence does not have.
+    - If they are written as text, the text must be split into the same words again.
 
     Parameters
     ----------
@@ -161,21 +161,22 @@ def _permits_before_edits(
         Sentence with the new word.
     position
         Position of the new word.
-    unedited
+    pending
         Positions of the words that will be replaced later. If it is empty, the whole sentence is
         checked with all rules of the search.
     """
-    if not unedited:
+    if not pending:  # all words are final: check the whole sentence with all rules
         return search.permits(sentence)
-    # Check only the words around the position, up to the nearest words that will still change.
-    start = max((p + 1 for p in unedited if p < position), default=0)
-    end = min((p for p in unedited if p > position), default=len(sentence))
+    # Words at `pending` positions will still be replaced. Check only the words between the nearest
+    # pending positions to the left and to the right of the new word.
+    start = max((p + 1 for p in pending if p < position), default=0)
+    end = min((p for p in pending if p > position), default=len(sentence))
     span = Sentence(
         sentence.words[start:end],
         sentence.before[start:end],
         sentence.after[start:end],
         sentence.language,
     )
-    # `round_trips`: the text of the span is parsed into the same words again.
     new_errors = set(span.agreement_errors) - set(search.natural.agreement_errors)
+    # `round_trips`: if the words are written as text, it is split into the same words again.
     return span.round_trips and not (search.problem.edits.agreement and new_errors)

@@ -142,7 +142,7 @@ class TableRow:
         """Return the names of the columns that all rows of this class have, in order."""
         return [column.name for column in fields(cls) if column.name != "extra_columns"]
 
-    def row(self) -> dict[str, str | float | int]:
+    def to_record(self) -> dict[str, str | float | int]:
         """Return the row as a dictionary, with the extra columns last."""
         values = asdict(self)
         extra_columns = values.pop("extra_columns")

@@ -46,14 +46,14 @@ class SampledBatch:
 
 @settings
 class GuidedSampling(SamplingOptions, Strategy):
-    """Sample sentences from a language model, the writer, guided by the compared models.
+    """Sample sentences from a language model, guided by the compared models.
 
-    1. The writer continues a prompt of random natural sentences, word by word. The next word is
-       drawn from the writer's truncated distribution, reweighted by the probabilities of the word
-       under the compared models. `contstim.synthesis.writer` states the formula.
-    2. If there are many natural sentences, the sampled sentences form one pool, and each natural
-       sentence is assigned a sentence of the pool (`contstim.synthesis.pool`). If there is only one
-       natural sentence, the samples have its number of words and its punctuation.
+    1. The language model (option `writer`) continues a prompt of random natural sentences, word by
+       word. The next word is drawn from its truncated distribution, reweighted by the probabilities
+       of the word under the compared models. `contstim.synthesis.writer` states the formula.
+    2. For many natural sentences, the samples are collected, and each natural sentence is then
+       paired with the sample that suits it best (`contstim.synthesis.pool`). For a single natural
+       sentence, all samples have its number of words and its punctuation, and the best is used.
     """
 
     is_pooled: ClassVar[bool] = True
@@ -62,7 +62,7 @@ class GuidedSampling(SamplingOptions, Strategy):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Specification string of the writer."""
+        """Specification string of the language model from which sentences are sampled."""
         return (self.writer,)
 
     def run(self, search: Search) -> bool:

@@ -147,7 +147,7 @@ def synthesize_triplets(
     for _ in track(synthesize_all(), len(model_pairs) * len(natural), "writing triplets"):
         pass
     specs = {model.name: model.spec for models in model_pairs for model in models}
-    table = [{**triplet.row(), **spec_columns(triplet, specs)} for triplet in triplets]
+    table = [{**triplet.to_record(), **spec_columns(triplet, specs)} for triplet in triplets]
     return pd.DataFrame(table, columns=None if triplets else Triplet.columns())
 
 

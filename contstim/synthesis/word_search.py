@@ -54,29 +54,31 @@ class SearchState:
 class WordSearch:
     """Search for a better word at one position by constrained Bayesian optimisation (see `Edit`).
 
-    The candidates are the words that may replace the word at this position. Arrays called `indices`
-    are indices of candidates, with the shape (k,).
+    The word at this position can be replaced by any of V candidate words. Each model assigns a
+    score to the sentence with a candidate. The search looks for the candidate with the lowest loss
+    that satisfies the constraints, while it computes few exact scores.
 
     Attributes
     ----------
     indices
-        Candidates that may improve the sentence according to the bounds of their scores, in random
-        order.
+        Indices, from 0 to V - 1, of the candidates that may improve the sentence according to the
+        bounds of their scores, in random order.
     models
-        Names of the models, from the least to the most expensive.
+        Names of the models, from the least to the most expensive one to run.
     relative_costs
         Cost of one exact score under each model, divided by the cost under the most expensive one.
     posteriors
-        Predictive distribution of the scores under each model.
+        Predictive distribution of the candidates' scores under each model.
     max_scores
-        Maximum number of scores by the most expensive model in this round.
+        Maximum number of exact scores that the most expensive model computes in this round.
     is_last_round
-        Whether `max_scores` is the overall maximum, so that the position is not searched again.
+        Whether `max_scores` has reached its final value, so that no further round is needed.
     refused
-        Candidates that were proposed but not accepted.
+        Indices of candidates that were proposed but not accepted.
     best_index, best_loss
-        Feasible candidate with the lowest known loss, and this loss. If no candidate has a lower
-        loss than the best sentence so far: None, and the loss of this sentence.
+        Index and loss of the best candidate so far, which has the lowest known loss of all that
+        satisfy the constraints. If no candidate has a lower loss than the best sentence so far,
+        `best_index` is None, and `best_loss` is the loss of this sentence.
     """
 
     def __init__(

@@ -329,14 +329,16 @@ class SentenceWriter:
 
             q(w)^(1/temperature) exp(guidance sum_m c_m log p_m(w)),
 
-        where q is the truncated distribution of the model that writes the sentences (the writer),
-        and c_m is the weight of guiding model m. The Gumbel-max trick is used: Gumbel noise is
-        added to the logarithms of these values, and the word with the maximum is selected.
+        where q is the truncated distribution of the language model that writes the sentences (the
+        writer), and c_m is the weight of another model m that guides it. The Gumbel-max trick is
+        used: Gumbel noise is added to the logarithms of these values, and the word with the maximum
+        is selected.
 
         Parameters
         ----------
         prefixes
-            Prefixes under the writer, followed by the prefixes under each guiding model.
+            Beginnings of the sentences with their log-probabilities under the writer, then under
+            each guiding model.
         batch
             Unfinished sentences.
         prefix_rows
@@ -347,12 +349,12 @@ class SentenceWriter:
         Returns
         -------
         rows, indices, log_probs
-            For the k sentences that can be continued and can reach the minimum reading score: index
-            of the sentence, index of its next word, and log-probability of this word under the
-            writer, shape (k,).
+            Index of the sentence, index of its next word, and log-probability of this word under
+            the writer, for each of k sentences, shape (k,). Sentences are dropped if no word can
+            follow, or if they can no longer reach the minimum log-probability per word.
         writer_prefixes
-            Prefixes under the writer, extended by the words. If no sentence can be continued, None
-            is returned instead of the four values.
+            Extended beginnings of the k sentences, with their log-probabilities under the writer.
+            If k is 0, None is returned instead of the four values.
         """
         first_rows = np.unique(prefix_rows, return_index=True)[1]
         is_allowed = self._mask_allowed_words(batch, prefixes[0].next_words)[first_rows]

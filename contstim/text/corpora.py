@@ -237,28 +237,29 @@ def detokenize(tokens: Iterable[str]) -> str:
         Words and punctuation marks of one sentence.
     """
     text = previous = ""
-    attach_next = True  # whether the next symbol follows without a space
-    open_double = open_single = False  # whether a quotation in such quotation marks is open
+    no_space_next = True  # whether the next symbol follows without a space
+    in_double = in_single = False  # whether a quotation in double or in single marks is open
     for symbol in tokens:
         if symbol == previous and symbol in "?!;":  # a mark that the Brown corpus doubles
             continue
         # Decide whether a space separates the symbol from the text before and after it.
         mark = _PENN_SYMBOLS.get(symbol, symbol)
-        attach_left = mark in _ATTACHED_LEFT or mark in _CLITICS
-        attach_right = mark in _ATTACHED_RIGHT
+        no_space_before = mark in _ATTACHED_LEFT or mark in _CLITICS
+        no_space_after = mark in _ATTACHED_RIGHT
         if mark == '"':
-            # An opening quotation mark is attached to the next symbol, a closing one to the
-            # previous symbol. The Penn Treebank writes opening marks as ``.
-            attach_right = symbol == "``" or (symbol == '"' and not open_double)
-            attach_left, open_double = not attach_right, attach_right
+            # No space follows an opening quotation mark or precedes a closing one. The Penn
+            # Treebank writes opening marks as ``. Straight marks open and close by turns.
+            is_opening = symbol == "``" or (symbol == '"' and not in_double)
+            no_space_before, no_space_after, in_double = not is_opening, is_opening, is_opening
         elif symbol in {"'", "`"}:
-            # "the workers '" is a genitive unless a quotation is open.
-            is_genitive = symbol == "'" and not open_single and previous.endswith("s")
-            attach_right = not is_genitive and not open_single
-            attach_left, open_single = not attach_right, attach_right
+            # Outside a quotation, the mark after "workers" in "the workers ' rights" is a genitive,
+            # which is written like a closing mark.
+            is_genitive = symbol == "'" and not in_single and previous.endswith("s")
+            is_opening = not is_genitive and not in_single
+            no_space_before, no_space_after, in_single = not is_opening, is_opening, is_opening
             mark = "'"
-        text += mark if attach_next or attach_left else f" {mark}"
-        attach_next = attach_right
+        text += mark if no_space_next or no_space_before else f" {mark}"
+        no_space_next = no_space_after
         previous = symbol
     return text
 
@@ -318,7 +319,7 @@ class SentenceRules:
         if not self.min_words <= len(language.split(text)) <= self.max_words:
             return "length"
         sentence = Sentence.parse(text, language)
-        if self.punctuation == "final-only" and not self._has_only_final_mark(sentence):
+        if self.punctuation == "final-only" and not self._has_only_final_punctuation(sentence):
             return "punctuation"
         folded = list(map(language.fold, sentence.words))
         if self.distinct:
@@ -331,15 +332,15 @@ class SentenceRules:
                 return "word outside the vocabulary"
         return None
 
-    def _has_only_final_mark(self, sentence: Sentence) -> bool:
-        """Return whether a sentence has one final mark and no other punctuation.
+    def _has_only_final_punctuation(self, sentence: Sentence) -> bool:
+        """Return whether the sentence ends with a full stop or similar, its only punctuation.
 
-        In languages such as Spanish, the mark at the start of the sentence must match the final
-        mark.
+        In Spanish, a question or exclamation must also begin with the inverted mark (¿ or ¡).
         """
         *inner, final = map(strip_no_break_spaces, sentence.after)
-        # The only mark after a word is the final mark, and the only mark before a word is the
-        # opening mark that belongs to it. `inner` holds the marks after all other words.
+        # `before` and `after` contain the punctuation before and after each word. Only the last
+        # word may be followed by a mark (`final`). Only the first may be preceded by one
+        # (`opening`), namely the Spanish ¿ or ¡ that belongs to the final mark.
         opening, *later_openings = sentence.before
         return (
             len(final) == 1

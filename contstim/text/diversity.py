@@ -295,13 +295,19 @@ class WordShareLimit:
                 self._n_retained_words += sign * (word in natural)
 
     def _withdraw_excess(self) -> bool:
-        """Reject accepted sentences that contain words above the limit, the last ones first.
+        """Withdraw accepted sentences with words that occur in too many sentences, the last first.
 
-        Returns whether a sentence was rejected. Other words can then exceed their limits, so the
-        method is called until no sentence is rejected.
+        The maximum number of sentences that may contain a word (its limit) depends on the number of
+        sentences and on the natural sentences. A withdrawal can therefore push another word above
+        its limit. The caller repeats the call until the method returns False.
+
+        Returns
+        -------
+        bool
+            Whether a sentence was withdrawn.
         """
         remaining = {word: self._count_remaining(word) for word in self._accepted_counts}
-        # Mapping from word to the number of sentences by which it exceeds the limit.
+        # A word may occur in a limited number of sentences. Number by which it exceeds the limit:
         excess = {word: -n for word, n in remaining.items() if n < 0}
         has_withdrawn = False
         # Withdraw the last sentences first, as long as they have introduced a word above its limit.
@@ -365,7 +371,7 @@ class Diversity:
     mean_length: float
     mean_zipf: float | None
 
-    def row(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         """Return a mapping from the name of each field to its JSON value, for a table or file.
 
         Numbers are rounded to four decimals, and fields that are None are left out. Fields that

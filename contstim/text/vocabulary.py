@@ -240,15 +240,17 @@ class Vocabulary:
                 f"wordfreq lists the words of {rules.language.name} in lower case, nouns too; make "
                 "the vocabulary from a text, which has their capitals"
             )
-        # wordfreq lists elided words without apostrophe (the French "l" for "l'"), and words that
-        # always have a capital letter in lower case ("i" for "I"). Map both to their spelling.
+        # wordfreq lists French words such as "l'" without the apostrophe, a form ("l") that the
+        # rules exclude. Map it to the correct spelling.
         spellings = {w: f"{w}'" for w in rules.exclude if rules.language.is_elided(f"{w}'")}
+        # Words that always have a capital letter are listed in lower case ("i"): map "i" to "I".
         spellings |= {rules.language.fold(word): word for word in sorted(rules.capitals)}
         # Sort the words by decreasing frequency, and select the first `size` that the rules accept.
         listed = relative_frequencies(language)
         by_frequency = sorted(listed, key=lambda word: -listed[word])
         frequencies = {spellings.get(word, word): listed[word] for word in by_frequency}
         words = rules.filter(frequencies)[:size]
+        # `derive_first`: at the first position of a sentence, allow each word with a capital.
         return cls._from_accepted_words(words, replace(rules, derive_first=True), frequencies)
 
     @classmethod

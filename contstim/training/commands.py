@@ -343,7 +343,7 @@ def adapt(
 @Parameter(name="*", group=TRAINING)
 @dataclass(frozen=True)
 class FitParameters:
-    """Training options; None is the default of the student or of the classifier.
+    """Training options. None selects the default in brackets, which depends on the kind of model.
 
     Attributes
     ----------

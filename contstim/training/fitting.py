@@ -81,7 +81,8 @@ class TrainableEncoder(EncoderWithHead):
     Attributes
     ----------
     cached_layer
-        Layer that replaces the frozen (untrained) lower layers; None if all layers are trained.
+        Layer that returns precomputed outputs of the lower layers, which are not trained, in their
+        place. None if all layers are trained.
     """
 
     cached_layer: _CachedLayer | None = None

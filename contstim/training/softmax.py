@@ -44,7 +44,8 @@ def cross_entropy(
 ) -> Tensor:
     """Return the mean cross-entropy of next-token predictions in nats.
 
-    The loss of a token with query h and target t is log Z - s_t, where s = E h + b are the logits.
+    The loss of a prediction of token t from the network's output vector h (the query) is
+    log Z - s_t, where s = E h + b are the logits.
     The normaliser Z is the sum of exp(s) over the head tokens, the target, and the tokens drawn
     from the tail, multiplied by their importance weights. A drawn target is not counted twice.
 
@@ -78,7 +79,8 @@ def cross_entropy(
         Parameters
         ----------
         query
-            Vectors that the network computes to predict the tokens, shape (n, D).
+            Output vector of the network at the position from which each token is predicted, shape
+            (n, D).
         target
             Ids of the tokens to predict, shape (n,).
         """

@@ -118,7 +118,7 @@ def main() -> None:
         columns = Triplet.columns()
         file = folder / f"triplets{least:g}-{args.words}.csv"
         write_atomically(
-            file, format_csv_rows(columns, ([t.row()[c] for c in columns] for t in triplets))
+            file, format_csv_rows(columns, ([t.to_record()[c] for c in columns] for t in triplets))
         )
         mean = float(np.mean([t.controversiality for t in triplets])) if triplets else 0.0
         print(f"  {least:>6g}: {len(triplets):2d} triplets, {mean:.1f} nats")

@@ -295,7 +295,7 @@ def test_sampling_ends_when_all_targets_are_filled() -> None:
         longer = plan.replace_options(SynthesisOptions, strategy=strategy, min_scores=())
         executor = RecordingExecutor()
         report = write_synthesis(longer, None, executor, show_progress=lines.append)
-        tables.append([{**row.row(), "strategy": ""} for row in report.rows])
+        tables.append([{**row.to_record(), "strategy": ""} for row in report.rows])
         numbers.append(sum(isinstance(task, SampleTask) for task in executor.submitted))
         assert "1 of 1 triplets found" in lines[-1]
     assert tables[0] == tables[1]
@@ -311,7 +311,7 @@ def test_readable_sentences_satisfy_the_bound_on_fresh_scores(plan: StudyPlan) -
     bounded = plan.replace_options(SynthesisOptions, min_scores=bounds)
     executor = RecordingExecutor()
     report = write_synthesis(bounded, None, executor)
-    texts = [row.row()[f"synthetic_{k}"] for row in report.rows for k in (1, 2)]
+    texts = [row.to_record()[f"synthetic_{k}"] for row in report.rows for k in (1, 2)]
     assert texts
     assert load_model(reader).score(texts).min() >= -6
     # The writer does not complete sentences far below the bound.
@@ -327,7 +327,7 @@ def test_natural_sentences_with_the_lowest_losses_are_chosen(plan: StudyPlan) ->
         chosen = plan.replace_options(SynthesisOptions, per_pair=per_pair)
         report = write_synthesis(chosen, None, SequentialExecutor())
         assert report.notes["requested"] == per_pair
-        scores = [row.row() for row in report.rows]
+        scores = [row.to_record() for row in report.rows]
         losses[per_pair] = {
             row["natural"]: row["synthetic_1_lp_2"]
             - row["natural_lp_2"]

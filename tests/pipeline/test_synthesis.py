@@ -61,7 +61,7 @@ def test_rows_equal_synthesize_triplets(tmp_path: Path, per_sentence: int) -> No
         seed=1,
         max_word_share=1,
     )
-    assert [row.row() for row in rows] == expected.to_dict("records")
+    assert [row.to_record() for row in rows] == expected.to_dict("records")
     lines = out.read_text("utf-8").splitlines()
     assert lines[0] == ",".join([*TRIPLETS, "repeat", "strategy", "seed"])
     assert len(lines) == len(rows) + 1

@@ -82,7 +82,7 @@ def test_python_and_command_give_equal_triplets() -> None:
             max_word_share=max_word_share,
         )
         assert table.to_dict("records") == [
-            row.row() for row in synthesized_triplets(max_word_share)
+            row.to_record() for row in synthesized_triplets(max_word_share)
         ]
         assert table["synthetic_1"].is_unique or max_word_share == 1.0
 

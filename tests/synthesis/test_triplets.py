@@ -46,7 +46,7 @@ def test_order_of_bounds_does_not_change_the_model_pair(pair: Pair, order: tuple
         index = way.models.index(accept.name)
         assert way.scores[index] == accept.score([way.sentence])[0]
         assert way.natural_scores[index] == accept.score([way.natural])[0]
-    row = Triplet.from_results(*ways, repeat=1).row()
+    row = Triplet.from_results(*ways, repeat=1).to_record()
     assert (row["model_1"], row["model_2"]) == (pair[0].name, pair[1].name)
     for kind in ("natural", "synthetic_1", "synthetic_2"):
         for k, model in enumerate(pair, start=1):
@@ -93,7 +93,7 @@ def test_synthesize_triplets_accepts_specs_and_strategy_options() -> None:
         synthesize(sentence, reject=reject, accept=accept, **of_search)
         for reject, accept in (pair[::-1], pair)
     ]
-    assert table.to_dict("records") == [Triplet.from_results(*ways, repeat=1).row()]
+    assert table.to_dict("records") == [Triplet.from_results(*ways, repeat=1).to_record()]
     with pytest.raises(InputError, match="of the strategy 'beam', not of 'edit'"):
         synthesize_triplets([sentence], [pair], **(asked | {"width": 3}))
     with pytest.raises(InputError, match="per_sentence is 0; give a whole number of at least 1"):

@@ -188,7 +188,7 @@ def test_measure_diversity() -> None:
         mean_length=8 / 3,
         mean_zipf=pytest.approx(5.9, abs=0.3),
     )
-    assert found.row()["most_frequent"]["ran"] == 0.3333
+    assert found.to_record()["most_frequent"]["ran"] == 0.3333
     line = format_diversity(["The dog -- ran.", "The DOG sat!", "The dog."], ["The cat sat."])
     assert line.startswith("words: 4 distinct of 8 (50%; natural 100%), English Zipf freq")
     assert line.endswith(
@@ -200,8 +200,8 @@ def test_measure_diversity() -> None:
 
 @pytest.mark.parametrize("code", ["eu", "et"])
 def test_no_zipf_frequency_for_uncovered_languages(code: str) -> None:
-    row = measure_diversity(["Txakurra lo dago."], ["Katua lo dago."], code).row()
+    row = measure_diversity(["Txakurra lo dago."], ["Katua lo dago."], code).to_record()
     assert "mean_zipf" not in row
     assert row["n_words"] == 3
-    english = measure_diversity(["Txakurra lo dago."], ["Katua lo dago."]).row()
+    english = measure_diversity(["Txakurra lo dago."], ["Katua lo dago."]).to_record()
     assert {**row, "mean_zipf": english["mean_zipf"]} == english

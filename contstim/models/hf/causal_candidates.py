@@ -178,24 +178,27 @@ class LeftContext:
         """
         model, start = self.model, len(self.surrounding.left)
         n_candidates, n = tokens.shape
-        # Each row contains a candidate and the tokens after it.
+        # Each row of `ids` contains a candidate, which begins at position `start` of the sentence,
+        # and the tokens after it.
         ids = np.hstack([tokens, np.tile(self.surrounding.right, (n_candidates, 1))])
         # The words before the candidate and its first token have been scored already.
         scores = self.log_prob + self.first_log_probs[ids[:, 0]]
-        # A token is predicted at the position before it. Position 0 is the candidate's first token.
+        # The token at a later position p of the sentence is predicted from the token before it,
+        # which is in column p - 1 - start of `ids`.
         scored_positions = self.surrounding.scored_positions(n)
-        positions = scored_positions[scored_positions > start] - 1 - start
-        n_tokens = len(positions)
-        # Corrected words include the probability that the last word ends after its last token.
+        columns = scored_positions[scored_positions > start] - 1 - start
+        n_tokens = len(columns)
+        # If word probabilities are corrected for white space, the score includes the probability
+        # that no further token continues the last word. It is predicted from the last column.
         scores_word_end = model.corrects_white_space and not model.end
         if scores_word_end:
-            positions = np.append(positions, ids.shape[1] - 1)
-        if len(positions) == 0:
+            columns = np.append(columns, ids.shape[1] - 1)
+        if len(columns) == 0:
             return np.asarray(scores)
-        # Predict the remaining tokens of all candidates: (candidates, positions).
-        rows = np.repeat(np.arange(n_candidates), len(positions))
-        predictions = model.predict_rows(ids, rows, np.tile(positions, n_candidates), self.past)
-        predictions = predictions.reshape(n_candidates, len(positions))
+        # Predict the remaining tokens of all candidates: (candidates, columns).
+        rows = np.repeat(np.arange(n_candidates), len(columns))
+        predictions = model.predict_rows(ids, rows, np.tile(columns, n_candidates), self.past)
+        predictions = predictions.reshape(n_candidates, len(columns))
         scores += predictions["token"][:, :n_tokens].sum(axis=1)
         if scores_word_end:
             scores += predictions["boundary"][:, -1]

@@ -364,8 +364,8 @@ def compute_shared_predictions(
 
     The network predicts tokens from copies of the sentence with some tokens masked. If the whole
     candidate is masked, all candidates with the same number of tokens share the copy. Copies of
-    this kind are selected, and the network is run on them. Upper bounds of scores are computed
-    from the results, which `MaskedWord.compute` stores in `masked_words`.
+    this kind are selected, and the network is run on them. `MaskedWord.compute` stores the results
+    in `masked_words`. They give upper bounds of the scores.
 
     Copies are selected in decreasing order of benefit / cost. The benefit of a copy is the total
     weight of its predictions in the score, times the number of candidates that share it. Its cost
@@ -377,25 +377,25 @@ def compute_shared_predictions(
     masked_words
         Sentence in which n masks replace the word, by n. It stores the computed log-probabilities.
     n_candidates
-        Number of candidates with n tokens, by n.
+        Number of candidates of n tokens, by n.
     length
         Number of tokens of the original sentence.
     """
-    ranked_copies: list[tuple[float, int, int]] = []
-    # List the copies of the sentence in which all of the word's n tokens are masked: benefit per
-    # cost, n, and index of the copy in the masking plan for n.
+    copies_with_ratios: list[tuple[float, int, int]] = []
+    # Copies of the sentence that mask all n tokens of a candidate are equal for all candidates of n
+    # tokens. Rank them by benefit / cost. List this ratio, n, and the copy's index in the plan.
     for n, word in masked_words.items():
         copies, weights = word.weigh_shared_copies()
         ratios = weights * n_candidates[n] / len(word.ids)
         if len(ratios):
             # Infinity: the best copy for each number of masks is always computed.
             ratios[np.argmax(ratios)] = np.inf
-        ranked_copies += zip(ratios.tolist(), [n] * len(copies), copies.tolist(), strict=True)
-    # Select copies in this order, up to `MAX_BOUND_INPUTS` times `length` tokens in total.
-    ranked_copies.sort(key=lambda ranked: ranked[0], reverse=True)
+        copies_with_ratios += zip(ratios.tolist(), [n] * len(copies), copies.tolist(), strict=True)
+    # Select copies in this order until their tokens exceed `MAX_BOUND_INPUTS` original sentences.
+    copies_with_ratios.sort(key=lambda ranked: ranked[0], reverse=True)
     selected_copies: dict[int, list[int]] = {n: [] for n in masked_words}
     n_tokens = 0
-    for ratio, n, copy in ranked_copies:
+    for ratio, n, copy in copies_with_ratios:
         n_tokens += len(masked_words[n].ids)
         if n_tokens <= MAX_BOUND_INPUTS * length or ratio == np.inf:
             selected_copies[n].append(copy)

@@ -330,7 +330,9 @@ def _plan_sampled_orders(
 def _iter_order_predictions(
     word_tokens: Sequence[list[int]], word_order: IntArray, token_orders: Sequence[IntArray | None]
 ) -> Iterator[tuple[frozenset[int], int, float]]:
-    """Yield the predictions that are needed to reveal the words of a sentence in one order.
+    """Yield the predictions of all tokens of a sentence whose words are unmasked in one order.
+
+    The tokens of a word are predicted from the words that come before it in this order.
 
     Parameters
     ----------
@@ -351,12 +353,15 @@ def _iter_order_predictions(
         Weight of the prediction.
     """
     masked = frozenset(token for tokens in word_tokens for token in tokens)
+    # At first, all tokens are masked. The words are predicted one at a time, in `word_order`.
     for word in word_order:
-        tokens, order = word_tokens[word], token_orders[word]
-        for visible, targets, weight in _iter_word_predictions(tokens, order):
+        tokens, token_order = word_tokens[word], token_orders[word]
+        # Within the word, the tokens are also predicted one at a time: some of its tokens are
+        # visible already, and the target tokens are predicted from them and from the other words.
+        for visible, targets, weight in _iter_word_predictions(tokens, token_order):
             for target in targets:
                 yield masked.difference(visible), target, weight
-        # Reveal the word, so that it is visible when later words are predicted.
+        # The words that follow in this order are predicted with this word unmasked.
         masked = masked.difference(tokens)
 
 
@@ -420,7 +425,7 @@ METRICS = Registry[Metric](
 
 @lru_cache(maxsize=128)
 def create_masking_plan(word_lengths: _WordLengths, options: MaskedOptions) -> MaskingPlan:
-    """Return the masked copies of a sentence that a metric needs, and the tokens to predict.
+    """Return the copies of a sentence to mask, and the tokens to predict from them, for a metric.
 
     Parameters
     ----------

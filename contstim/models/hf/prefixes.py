@@ -163,8 +163,10 @@ class CausalPrefixes(TokenPrefixes):
             Words for the first position of a sentence, and words for later positions.
         """
         ids = np.array(model.prefix, dtype=np.int64)
-        # Predict the first word from the special tokens and the prompt. The test of the cache uses
-        # only the first of these tokens, from which some networks count positions.
+        # Predict the first word from the special tokens and the prompt, `ids`. Before the first use
+        # of a cache, a test checks that the network computes the same logits with it. The test is
+        # run on random tokens after the first special token, `model.prefix[:1]`, because some
+        # networks count positions from this token.
         use_cache = supports_tree_cache(model.network, len(ids), model.prefix[:1])
         logits, past = TreeCache.prefill(model.network, ids, use_cache=use_cache)
         next_log_probs = logits[-1:].log_softmax(dim=1)

@@ -161,13 +161,15 @@ def tree_logits(
         Logits of the token after each node, over a vocabulary of V tokens, shape (m, V), float32 or
         wider.
     """
-    is_visible, cache = tree.attention_mask, None
-    if past is not None:
-        # All nodes also attend to the cached tokens: (nodes, cached tokens + nodes).
-        is_visible = np.hstack([np.repeat(past.is_visible, len(tree.ids), axis=0), is_visible])
-        cache = past.select(np.arange(len(past.ids[0])))
-    n_past = 0 if past is None else len(past.ids[0])
-    return _masked_logits(network, tree.ids, tree.depths + n_past, is_visible, nodes, cache)
+    if past is None:
+        return _masked_logits(network, tree.ids, tree.depths, tree.attention_mask, nodes, None)
+    # The cached tokens precede every sequence of the tree. Every node attends to all of them, and
+    # positions in the sequences are counted from the first cached token.
+    n_past = len(past.ids[0])
+    is_visible = np.pad(tree.attention_mask, ((0, 0), (n_past, 0)), constant_values=True)
+    # The network appends the nodes to the cache that it is given, so pass a copy.
+    copied_cache = past.select(np.arange(n_past))
+    return _masked_logits(network, tree.ids, tree.depths + n_past, is_visible, nodes, copied_cache)
 
 
 def _masked_logits(
@@ -390,12 +392,13 @@ def _tree_gives_same_logits(
     network: Network, n_tokens: int, depth: int, prefix: Sequence[int]
 ) -> bool:
     """Compare the logits in a tree with the logits in its sequences, of `depth` tokens each."""
-    # Fill a tree with sequences that begin with the first tokens of the first sequence:
-    # alternately with half and with a quarter of them. All other tokens are new.
     ids = network.sample_ids(n_tokens, prefix)
+    # Make sequences of `depth` tokens from the n_tokens sampled tokens. All sequences begin like
+    # the first one. They share one half and one quarter of its tokens by turns, so that the tree
+    # branches at two depths, as trees of real sentences branch at several.
     sequences, unused = [ids[:depth]], ids[depth:]
     while len(unused):
-        n_shared = depth // (2 if len(sequences) % 2 else 4)
+        n_shared = depth // 2 if len(sequences) % 2 else depth // 4
         n_new = depth - n_shared
         sequences.append(np.append(sequences[0][:n_shared], unused[:n_new]))
         unused = unused[n_new:]

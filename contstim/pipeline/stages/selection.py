@@ -149,7 +149,7 @@ def load_triplets(run: Run) -> pd.DataFrame:
     """Return the triplets that were synthesized so far, in the order of the tasks."""
     job = SYNTHESIS_STAGE.get_job(run)
     triplets = [row for row in job.rows() if isinstance(row, Triplet)]
-    table = pd.DataFrame([row.row() for row in triplets], columns=list(TRIPLETS))
+    table = pd.DataFrame([row.to_record() for row in triplets], columns=list(TRIPLETS))
     specs = [spec_columns(row, job.canonical_specs) for row in triplets]
     return table.join(pd.DataFrame(specs, table.index))
 

@@ -119,9 +119,10 @@ class _SetStage(Stage):
     def make_table(self, run: Run) -> tuple[str, dict[str, Any]]:
         options = run.plan.get_options(SetOptions)
         synthetic = self._list_synthetic_sentences(run)
-        # Only natural sentences may be paired freely (`eligible`). Synthetic sentences are paired
-        # only within their triplets (`pairs`).
         log_probs = load_log_probs(run, synthetic)
+        # Select sentence pairs that together distinguish all models of the study. A natural
+        # sentence may form a pair with any other natural sentence (`eligible`), a synthetic
+        # sentence only with the sentences of its triplet (`pairs`).
         eligible = ~pd.Series(log_probs.index.isin(synthetic), index=log_probs.index)
         if options.distinct_words:
             eligible &= has_distinct_words(log_probs.index, run.vocabulary.repeatable).to_numpy()

@@ -222,7 +222,8 @@ class SynthesisStage(Stage):
         """
         options, job = run.plan.get_options(SynthesisOptions), self.get_job(run)
         tasks = self.tasks(run)
-        rows = list(job.rows())
+        rows = list(job.rows())  # triplets, or single synthetic sentences with their scores
+        # Describe the synthesis for the metadata file: how it was run, and how much it achieved.
         notes: dict[str, Any] = {
             **self.settings(run),
             **job.collect_notes(),
@@ -237,10 +238,11 @@ class SynthesisStage(Stage):
         # Measure the diversity of words, which is not defined for a single sentence.
         if len(rows) > 1:
             sentences, originals = sentences_with_originals(rows)
-            notes["words"] = measure_diversity(sentences, originals, run.language.code).row()
-        values = [{**row.row(), **spec_columns(row, job.canonical_specs)} for row in rows]
-        columns = list(values[0]) if values else Triplet.columns()
-        return format_csv_rows(columns, (row.values() for row in values)), notes
+            notes["words"] = measure_diversity(sentences, originals, run.language.code).to_record()
+        # Format the table. A record maps the names of columns to the values in one row.
+        records = [{**row.to_record(), **spec_columns(row, job.canonical_specs)} for row in rows]
+        columns = list(records[0]) if records else Triplet.columns()
+        return format_csv_rows(columns, (record.values() for record in records)), notes
 
 
 class _PoolStage(SynthesisStage):

@@ -53,12 +53,12 @@ _BATCH_TOLERANCE = 1e-4
 
 
 def wrap_tokenizer(tokenizer: object, name: str, unknown: str) -> SubwordTokenizer:
-    """Return a tokenizer of transformers as a `SubwordTokenizer` for English.
+    """Wrap a tokenizer of the package `transformers` as a `SubwordTokenizer` for English.
 
     Parameters
     ----------
     tokenizer
-        Tokenizer of transformers.
+        Tokenizer of the package `transformers`.
     name
         Name of the model, for messages.
     unknown

@@ -33,9 +33,10 @@ class Encoder:
     Attributes
     ----------
     network
-        Encoder of transformers without a head, in evaluation mode and float32.
+        Encoder network of the package `transformers` without a prediction head, in float32 and
+        evaluation mode.
     tokenizer
-        Tokenizer of transformers.
+        Tokenizer of the package `transformers`.
     device
         Device of the network.
     max_tokens

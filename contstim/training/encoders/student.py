@@ -18,15 +18,16 @@ from contstim.training.encoders.base import ENCODER_OPTIONS, FirstTokenModel
 
 @dataclass(frozen=True)
 class RegressionTarget:
-    """Linear relation between the output q of a student and its teacher's score.
+    """Linear relation between the output q of a student network and its teacher's score.
 
-    The score of a sentence of T tokens is
+    A student is a small network that is trained to predict a score that a larger model, its
+    teacher, assigns to sentences. The predicted score of a sentence of T tokens is
 
         score = intercept + slope T + scale w q.
 
     The weight w is T / length if the score is a sum over tokens, and 1 otherwise. The linear trend
-    in T is subtracted because log-probabilities depend on the number of tokens, which the output of
-    the first token need not represent. The network learns the residual, per token if the score is a
+    in T is subtracted because log-probabilities depend strongly on the number of tokens, so that
+    the network need not learn to count tokens. It learns the residual, per token if the score is a
     sum. Salazar et al. (2020, section 2.2) regress the score itself; up to a constant factor, the
     loss is the same squared error.
 
@@ -39,7 +40,7 @@ class RegressionTarget:
     length
         Mean number of tokens per training sentence.
     grows
-        Whether the score is a sum over tokens.
+        Whether the score is a sum over tokens, which grows with their number.
     """
 
     intercept: float
