@@ -40,19 +40,19 @@ class InterimResult:
         - `accuracy`: mean accuracy over the participants who finished; NaN if nobody has.
     conclusions
         Conclusion of the stopping rule after each participant who finished.
-    n_answers
+    n_chosen_answers
         Number of answers to trials that were chosen adaptively.
-    n_used_answers
-        Number of answers on which the posterior is based: the first answer to each pair, unless it
-        is in the middle of the rating scale.
+    n_posterior_answers
+        Number of answers on which the posterior is based, of those in `n_chosen_answers`: the first
+        answer to each pair, unless it is in the middle of the rating scale.
     n_participants
         Number of participants with at least one answer.
     """
 
     models: pd.DataFrame
     conclusions: list[Conclusion]
-    n_answers: int
-    n_used_answers: int
+    n_chosen_answers: int
+    n_posterior_answers: int
     n_participants: int
 
     @property
@@ -85,7 +85,7 @@ class InterimResult:
         last = self.conclusions[-1].text if self.conclusions else "continue: nobody has finished"
         return [
             f"posterior: {posterior} (based on the first answers to "
-            f"{format_count(self.n_used_answers, 'pair')})",
+            f"{format_count(self.n_posterior_answers, 'pair')})",
             "the posterior assumes that one of the models is right; if two models are equally "
             "good, it eventually favours one of them by chance, unlike the conclusion",
             f"fit: log e-values against each model with this link: {fits}",
@@ -94,7 +94,7 @@ class InterimResult:
 
     def __str__(self) -> str:
         lines = [
-            f"{format_count(self.n_answers, 'answer')} of "
+            f"{format_count(self.n_chosen_answers, 'answer')} of "
             f"{format_count(self.n_participants, 'participant')}",
             *self.summary,
         ]
@@ -371,8 +371,8 @@ def analyse_trials(
     return InterimResult(
         models=table,
         conclusions=draw_conclusions(trials, plan, last_only),
-        n_answers=len(trials.pair),
-        n_used_answers=len(used_trials),
+        n_chosen_answers=len(trials.pair),
+        n_posterior_answers=len(used_trials),
         n_participants=len(trials.participant_names),
     )
 

@@ -97,8 +97,9 @@ class Policy(ABC):
 
     Attributes
     ----------
-    reason
-        Text of the criterion, which completes the sentence "otherwise ..." in preregistrations.
+    criterion_text
+        Criterion by which the policy chooses pairs. It completes the sentence "otherwise ..." in
+        preregistrations.
     uses_answers
         Whether the choice depends on previous answers.
     is_fixed_before_study
@@ -110,15 +111,15 @@ class Policy(ABC):
     Examples
     --------
     >>> class LargestRange(Policy):
-    ...     reason = "by the range of the models' preferences"
+    ...     criterion_text = "by the range of the models' preferences"
     ...     uses_answers = False
     ...     def pair_values(self, state):
     ...         return np.ptp(state.preferences, axis=1)
-    >>> LargestRange().reason in LargestRange().describe_selection(PolicyOptions())
+    >>> LargestRange().criterion_text in LargestRange().describe_selection(PolicyOptions())
     True
     """
 
-    reason: ClassVar[str]
+    criterion_text: ClassVar[str]
     uses_answers: ClassVar[bool] = True
     is_fixed_before_study: ClassVar[bool] = False
     random_share: ClassVar[float | None] = None
@@ -162,9 +163,9 @@ class Policy(ABC):
         """Describe in sentences, for a preregistration, how the policy chooses trials."""
         return (
             f"With probability {options.epsilon:g} a trial is drawn uniformly from all pairs that "
-            f"no participant has seen; otherwise {self.reason}: from the {options.shortlist} pairs "
-            "with the largest values v, with probability proportional to "
-            f"exp(v / {options.temperature:g}). Within a block, values decrease by "
+            f"no participant has seen; otherwise {self.criterion_text}: from the "
+            f"{options.shortlist} pairs with the largest values v, with probability proportional "
+            f"to exp(v / {options.temperature:g}). Within a block, values decrease by "
             f"{options.repetition_penalty:.0%} of the proportion of a pair's words that the block "
             "already contains."
         )
@@ -180,7 +181,7 @@ class MutualInformation(Policy):
     determines the choice (slope), and a preference for the left or right sentence (side bias).
     """
 
-    reason = (
+    criterion_text = (
         "by the mutual information between the answer and the identity of the right model, given "
         "all previous answers"
     )
@@ -275,7 +276,7 @@ class MutualInformation(Policy):
 class AtRandom(Policy):
     """Policy that chooses uniformly among all available pairs."""
 
-    reason = "at random"
+    criterion_text = "at random"
     uses_answers = False
     random_share = 1.0
 
@@ -291,7 +292,7 @@ class AtRandom(Policy):
 class InOrder(Policy):
     """Policy that shows all participants the pairs in the order of the pool, without adaptation."""
 
-    reason = "in a fixed order"
+    criterion_text = "in a fixed order"
     uses_answers = False
     is_fixed_before_study = True
     random_share = 0.0
@@ -339,8 +340,9 @@ class PolicyOptions:
     shortlist
         Number of pairs from which trials are drawn, if not uniformly; at least `block_size`.
     repetition_penalty
-        Proportion by which a positive value decreases if the block already contains all words of
-        the pair.
+        Penalty for words that the block already contains: the proportion by which a pair's positive
+        value decreases if the block contains all its words, and proportionally less if it contains
+        some.
 
     Examples
     --------

@@ -39,10 +39,11 @@ class PlannedDesign:
         Number of participants in all groups together.
     groups
         Number of groups of participants. Different groups see different pairs.
-    pairs
-        Number of experimental pairs per participant.
-    items
-        Number of items per participant. Pairs of the same item are treated as dependent.
+    pairs_per_participant
+        Number of experimental pairs per participant (minimum over participants).
+    items_per_participant
+        Number of items per participant (minimum over participants). Pairs of the same item are
+        treated as dependent.
     models
         Number of compared models; 0 if unknown.
     description
@@ -51,8 +52,8 @@ class PlannedDesign:
 
     participants: int
     groups: int
-    pairs: int
-    items: int
+    pairs_per_participant: int
+    items_per_participant: int
     models: int = 0
     description: str = ""
 
@@ -105,8 +106,8 @@ class PlannedDesign:
         return cls(
             participants=n_participants,
             groups=n_groups,
-            pairs=n_pairs,
-            items=n_items,
+            pairs_per_participant=n_pairs,
+            items_per_participant=n_items,
             models=len(models),
             description=" ".join(sentences),
         )
@@ -124,7 +125,7 @@ class PlannedDesign:
         InputError
             If a number in the table ``[sample]`` of the plan differs from the design.
         """
-        numbers = self.participants, self.groups, self.pairs
+        numbers = self.participants, self.groups, self.pairs_per_participant
         for name, number in zip(("participants", "groups", "trials_each"), numbers, strict=True):
             # Compare the number in the plan (None if not stated) with the table of trials.
             planned = getattr(sample, name)
@@ -192,8 +193,8 @@ def describe_study(
         design = PlannedDesign(
             participants=sample.participants,
             groups=sample.groups or 1,
-            pairs=n_pairs,
-            items=n_pairs,
+            pairs_per_participant=n_pairs,
+            items_per_participant=n_pairs,
             description=f"Each participant judges {format_count(n_pairs, 'pair')} of sentences.",
         )
     paragraphs = {"Stimuli": stimuli} if stimuli else {}
@@ -221,7 +222,7 @@ def describe_study(
             "The probability of each conclusion and the number of participants until then are "
             "simulated by `contstim.adaptive.simulate`."
         )
-    elif design is not None and design.pairs:
+    elif design is not None and design.pairs_per_participant:
         paragraphs["Power"] = _describe_power(options, design)
     return paragraphs
 
@@ -250,25 +251,25 @@ def _describe_power(options: EvaluationOptions, design: PlannedDesign) -> str:
     if "accuracy" not in options.measures:
         return "Power is computed only for accuracy."
     # Simulate the planned test for several true differences in accuracy.
+    n_pairs = design.pairs_per_participant
     n_per_group = design.participants // design.groups or 1
     powers = []
     for difference in _DIFFERENCES:
         simulator = StudySimulator.from_difference(
             difference,
-            pairs_per_item=ceil(design.pairs / max(design.items, 1)),
+            pairs_per_item=ceil(n_pairs / max(design.items_per_participant, 1)),
             n_groups=design.groups,
             measures=("accuracy",),
         )
-        table = power_curve(simulator, (n_per_group,), (design.pairs,), seed=options.seed)
+        table = power_curve(simulator, (n_per_group,), (n_pairs,), seed=options.seed)
         powers.append(f"{table['power'].item():.0%} for a difference in accuracy of {difference}")
     # Without planned comparisons, each model is compared with each other model.
     n_comparisons = len(options.planned) or max(comb(design.models, 2), 1)
-    has_correction = n_comparisons > 1
-    correction = f", before correction for {n_comparisons} comparisons" if has_correction else ""
+    correction = f", before correction for {n_comparisons} comparisons" if n_comparisons > 1 else ""
     groups = f" in {design.groups} groups with different pairs" if design.groups > 1 else ""
     return (
         f"With {format_count(design.participants, 'participant')}{groups} and "
-        f"{format_count(design.pairs, 'pair')} each, power is {', '.join(powers)} "
+        f"{format_count(n_pairs, 'pair')} each, power is {', '.join(powers)} "
         f"(p < 0.05{correction}), for two models that disagree on every pair. Power was estimated "
         "by simulating the planned test in 1000 studies with random participants and items, where "
         "participants vary as in Golan et al. (2023); seed "

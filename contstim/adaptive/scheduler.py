@@ -45,8 +45,9 @@ class AdaptivePlan:
     anchors
         Number of anchors, which each participant sees in addition.
     max_pending
-        Number of later blocks (groups of trials that are chosen together) after which a block with
-        missing answers is skipped. Until then, answers to later blocks do not update the posterior.
+        Maximum number of blocks (groups of trials that are chosen together) that wait for missing
+        answers to an earlier block. Answers to these blocks do not update the posterior. When one
+        more block is chosen, the earlier block is skipped.
     auto_close
         Whether the server admits no more participants once the stopping rule is satisfied.
     seed

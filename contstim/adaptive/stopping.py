@@ -67,11 +67,10 @@ class Stopping:
 
 
 def pairwise_alpha(stopping: Stopping, n_models: int) -> float:
-    """Return the two-sided type-I error rate that is allowed for each comparison of two models.
+    """Return the two-sided error rate of each comparison of two models, 2 alpha / M for M models.
 
-    The rate is 2 alpha / M, at most 1, where alpha is the error rate of the stopping rule and M the
-    number of models. With this rate, the probability of calling a wrong model the best is at most
-    alpha (Bonferroni).
+    The rate is at most 1, and alpha is the type-I error rate of the stopping rule. With this rate,
+    the probability of calling a wrong model the best is at most alpha (Bonferroni).
     """
     return min(1.0, 2 * stopping.alpha / n_models)
 

@@ -66,12 +66,12 @@ def estimate_mean(values: FloatArray, chance: float) -> Estimate:
     return mean, low, high
 
 
-def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
+def ceiling_share(value_minus_ceiling: Estimate, ceiling: Estimate, chance: float) -> Estimate:
     """Return a model's position between chance (0) and the noise ceiling (1).
 
     Parameters
     ----------
-    gap
+    value_minus_ceiling
         Model's value minus the ceiling, and the limits of its 95 % confidence interval.
     ceiling
         Noise ceiling, and the limits of its 95 % confidence interval.
@@ -82,16 +82,16 @@ def ceiling_share(gap: Estimate, ceiling: Estimate, chance: float) -> Estimate:
     -------
     tuple
         Share and the limits of its interval. There is no interval if the ceiling's interval
-        includes chance. Gap and ceiling are treated as independent estimates.
+        includes chance. The two arguments are treated as independent estimates.
 
     Source
     ------
     Donner and Zou (2012), doi 10.1177/0962280210383082 (MOVER, method of variance estimates
     recovery, for a ratio): the limits are the shares at which the interval of
-    gap - (share - 1) (ceiling - chance) reaches 0. With normal intervals this is Fieller's
-    interval.
+    (value - ceiling) - (share - 1) (ceiling - chance) reaches 0. With normal intervals this is
+    Fieller's interval.
     """
-    g, g_low, g_high = gap
+    g, g_low, g_high = value_minus_ceiling
     c, c_low, c_high = (value - chance for value in ceiling)
     # With the gap g = value - ceiling and c = ceiling - chance, the model's share of the ceiling is
     # (value - chance) / (ceiling - chance) = 1 + g / c. It is undefined unless c is positive.

@@ -257,11 +257,11 @@ def rescore(
     n_bootstrap: int = 1000,
     seed: int = 0,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rescore n-best lists with sentence models and evaluate the selected hypotheses.
+    """Tune the weights of sentence models on n-best lists, and evaluate the selected hypotheses.
 
     The hypothesis with the highest score + weight * log-probability + length weight * number of
-    words is selected. The weights are tuned on the development set, separately for each model and
-    language, and evaluated on the test set.
+    words is selected. The two weights are tuned on the development set, separately for each model
+    and language, and evaluated on the test set.
 
     Parameters
     ----------

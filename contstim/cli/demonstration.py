@@ -51,17 +51,18 @@ class TripletRequest(NamedTuple):
         Specifications of the two models, for example ``contstim:gpt``.
     n_sentences
         Number of natural sentences.
-    bound
-        Lower bound on the score of another model, so that sentences remain plausible; None for no
-        bound.
-    relative_cost
-        Expected duration per sentence relative to the other requests, for the progress bar.
+    plausibility_bound
+        Lower bound on the score of a model outside the pair, so that sentences remain plausible;
+        None for no bound.
+    relative_cost_per_sentence
+        Expected duration per natural sentence, relative to the first request (1.0); for the
+        progress bar.
     """
 
     pair: tuple[str, str]
     n_sentences: int
-    bound: MinScore | None
-    relative_cost: float
+    plausibility_bound: MinScore | None
+    relative_cost_per_sentence: float
 
 
 _REQUESTS = (
@@ -214,10 +215,10 @@ def _has_eight_words(scores: pd.DataFrame) -> list[bool]:
 
 
 def sample_score_range(scores: pd.DataFrame, n_sentences: int, seed: int) -> list[str]:
-    """Sample sentences of eight words, evenly over the range of their log-probabilities.
+    """Draw sentences of eight words from improbable to probable, one from each of n equal groups.
 
-    The sentences are sorted by their mean rank over models and split into `n_sentences` groups,
-    and one sentence is drawn from each group.
+    The sentences are sorted by their mean rank over models and split into n = `n_sentences` groups
+    of equal size, and one sentence is drawn from each group.
 
     Parameters
     ----------
@@ -265,7 +266,7 @@ def search_triplets(
         for request in requests
         for sentence in sample_score_range(scores[list(request.pair)], request.n_sentences, seed)
     ]
-    costs = [request.relative_cost for request, _ in searches]
+    costs = [request.relative_cost_per_sentence for request, _ in searches]
     bundled = bundled_vocabulary()
     frequent_words = replace(
         bundled,
@@ -275,7 +276,7 @@ def search_triplets(
     load = cache(load_model)
     share_vocabulary = cache(lambda *models: SharedVocabulary(frequent_words, models))
     for request, sentence in track(searches, len(searches), "writing sentences", weights=costs):
-        bounds = () if request.bound is None else (request.bound,)
+        bounds = () if request.plausibility_bound is None else (request.plausibility_bound,)
         bound_models = tuple(load(bound.model) for bound in bounds)
         model_1, model_2 = (load(spec) for spec in request.pair)
         with limit_torch_threads():

@@ -82,13 +82,15 @@ def simulate(
     follow
         model that determines the choices, or several models with weights (repeatable)
     noise
-        standard deviation of the response noise, relative to the preference [1]
+        standard deviation of the response noise, relative to the root mean square of the
+        preferences [1]
     lapse
         share of random responses [0.02]
     slope_sd
         standard deviation over participants of the log strength of the preference [0]
     item_sd
-        standard deviation of item effects that no model predicts, relative to the preference [0]
+        standard deviation of item effects that no model predicts, relative to the root mean square
+        of the preferences [0]
     shared
         share of the variance of item effects that all pairs of an item have in common [0.5]
     seed
@@ -162,10 +164,11 @@ def power(
         model that determines the simulated choices, or several models with weights (repeatable)
         [the first model to compare]
     noise
-        standard deviation of the response noise, relative to the preference [1]
+        standard deviation of the response noise, relative to the root mean square of the
+        preferences [1]
     item_sd
-        standard deviation of item effects that no model predicts, relative to the preference [0;
-        with --difference 0.75, relative to the noise]
+        standard deviation of item effects that no model predicts, relative to the root mean square
+        of the preferences [0; with --difference 0.75, relative to the noise]
     simulations
         number of simulated studies of each size
     figure

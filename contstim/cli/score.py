@@ -80,7 +80,9 @@ def score(
 
 
 def iterate_chunks(sentences: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Split sentences into chunks, so that results are written before all are scored.
+    """Yield chunks of sentences, each with the number of its first sentence, counted from 1.
+
+    Chunks let results be written before all sentences are scored.
 
     Yields
     ------

@@ -116,7 +116,8 @@ def synthesize(
     vocabulary
         words to use, one per line, or a CSV with a column 'word' [bundled English words]
     max_word_share
-        maximum share of the sentences that may contain the same word [0.02]
+        maximum share of the synthetic sentences for a pair of models that may contain the same
+        word, unless it is more frequent in the natural sentences [0.02]
     sentences
         natural sentences, one per line, or a CSV with a column 'sentence' [bundled pool]
     limit
@@ -125,7 +126,8 @@ def synthesize(
     language
         language of the sentences [en]
     estimate
-        run for 10 seconds, report the expected duration, and stop
+        run for 10 seconds, report the expected duration, and stop; with --out, finished work is
+        kept
     executor
         executor of the tasks: local:N (N processes of this machine), slurm:N (N SLURM jobs) or
         dask:ADDRESS (Dask cluster) [this process]

@@ -365,9 +365,9 @@ def _select_analyses(
         split_analyses = [
             a for a in analyses if not a.factor_levels and (are_named or not a.conditions)
         ]
-        other_analyses = [a for a in analyses if a not in split_analyses]
-        combined = are_named or not factors_match_conditions(data)
-        analyses = [*split_by_level(split_analyses, data.factors, combined), *other_analyses]
+        with_combinations = are_named or not factors_match_conditions(data)
+        repetitions = split_by_level(split_analyses, data.factors, with_combinations)
+        analyses = [*repetitions, *(a for a in analyses if a not in split_analyses)]
     for analysis in analyses:
         if analysis.factor_levels and not options.condition:
             column, _ = analysis.factor_levels[0]

@@ -372,16 +372,17 @@ def _match_rows(table: pd.DataFrame, sentences: list[str]) -> pd.DataFrame:
 def resolve_targets(
     choices: pd.DataFrame, models: Sequence[str], specs: Mapping[str, str]
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Replace the names of targeted models in the choices with the names of evaluated models.
+    """Replace the models' names in the choices by the names under which they are evaluated.
 
-    The trials may name a model by its model specification string, or by its column in a score
-    table (``a`` for ``table:scores.csv?column=a``), whereas the model is evaluated under another
-    name. A target is replaced if exactly one evaluated model is specified in this way.
+    The columns `model_1` and `model_2` of the choices name the two models that a pair was made to
+    compare (its targeted models). They may contain a model specification string, or the model's
+    column in a score table (``a`` for ``table:scores.csv?column=a``), instead of the name in
+    `models`. Such a name is replaced if it stands for exactly one of the evaluated models.
 
     Parameters
     ----------
     choices
-        Choices table with the targeted models in the columns `model_1` and `model_2`.
+        Choices table with the columns `model_1` and `model_2`.
     models
         Names of the evaluated models.
     specs

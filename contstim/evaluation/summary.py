@@ -138,7 +138,7 @@ def describe_disagreement(models: Sequence[str], log_ratio: FloatArray) -> list[
 
 
 def group_identical(models: Sequence[str], log_ratio: FloatArray) -> list[list[str]]:
-    """Find models that cannot be distinguished because they agree on every pair.
+    """Group models that prefer the same sentence of every pair, so that no trial can compare them.
 
     Parameters
     ----------

@@ -342,9 +342,9 @@ def factors_match_conditions(data: TrialData) -> bool:
 
 
 def split_by_level(
-    analyses: Sequence[Analysis], factors: Mapping[str, Factor], combined: bool = True
+    analyses: Sequence[Analysis], factors: Mapping[str, Factor], with_combinations: bool = True
 ) -> list[Analysis]:
-    """Repeat each analysis separately for each level of each factor.
+    """Add to each analysis its repetitions for each level of each factor.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def split_by_level(
         Analyses to repeat.
     factors
         Factors by name of their column.
-    combined
+    with_combinations
         Whether to repeat the analyses also for each combination of the levels of all factors.
 
     Returns
@@ -369,7 +369,7 @@ def split_by_level(
     for column_levels in levels_by_factor:
         selections += [(column_level,) for column_level in column_levels]
     # All combinations of one level of each factor.
-    if combined and len(factors) > 1:
+    if with_combinations and len(factors) > 1:
         selections += product(*levels_by_factor)
     out = []
     for analysis in analyses:

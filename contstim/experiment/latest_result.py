@@ -88,7 +88,7 @@ class LatestResult:
         # A blinded dashboard shows only whether the study may stop.
         if not self._blinded:
             self._summary |= {
-                "lines": [*result.summary, f"{result.n_answers} answers to chosen trials"],
+                "lines": [*result.summary, f"{result.n_chosen_answers} answers to chosen trials"],
                 "models": _to_records(result.models),
                 "pairs": _to_records(result.pairs),
             }

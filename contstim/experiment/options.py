@@ -126,7 +126,8 @@ class SessionOptions:
     break_after
         Positions of further breaks: numbers of trials in the order of presentation.
     feedback
-        Whether practice trials confirm that an answer was received.
+        Whether practice trials confirm on the screen that an answer was received. Other trials give
+        no feedback.
     failed_checks_limit
         Number of failed attention checks (without catch trials) from which the outcome of a session
         is ``failed_checks``; 0 for no limit.

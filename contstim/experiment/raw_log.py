@@ -203,7 +203,7 @@ def record_events(
                 # A repeated event has the same id and is ignored.
                 columns = asdict(event)
                 row = {"session": session, "event": columns.pop("id"), **columns}
-                insert_row(connection, "events", {**row, "received_at": now}, "OR IGNORE")
+                insert_row(connection, "events", {**row, "received_at": now}, or_ignore=True)
             report.acknowledged.append(event.id)
         except InputError as error:
             # Refuse this event, and continue with the other events.
@@ -257,7 +257,7 @@ def _record_responses(
             "at": event.at,
             "received_at": now,
         }
-        insert_row(connection, "responses", row, "OR IGNORE")
+        insert_row(connection, "responses", row, or_ignore=True)
 
 
 def _check_stored_size(
@@ -319,7 +319,7 @@ def is_past_time_limit(study: Study, started_at: float, now: float, grace: float
 def determine_outcome(
     connection: sqlite3.Connection, study: Study, session: str, now: float
 ) -> tuple[str | None, dict[str, list[str]]]:
-    """Determine the outcome of a session, such as ``complete``, or that it has not ended yet.
+    """Determine the outcome of a session, None before its end, and list what is unanswered.
 
     The first condition that applies determines the outcome:
 

@@ -145,17 +145,17 @@ def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite
         connection.close()  # rolls back an open transaction
 
 
-def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
+def backup_data(study: Study, copy_file: Path, database_file: Path | None = None) -> None:
     """Copy the database of a study into one file, even while a server is writing to it.
 
     Parameters
     ----------
     study
         Study whose database is copied.
-    copy
+    copy_file
         File to write.
-    data
-        Path of the database; by default the file in the study's folder.
+    database_file
+        Database to copy; by default the file in the study's folder.
 
     Raises
     ------
@@ -165,10 +165,10 @@ def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
         If the copy cannot be written.
     """
     with (
-        closing(open_data(get_data_path(study, data))) as source,
-        replace_atomically(copy) as temporary,
+        closing(open_data(get_data_path(study, database_file))) as source,
+        replace_atomically(copy_file) as temporary,
     ):
-        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy_file.parent.mkdir(parents=True, exist_ok=True)
         # SQLite's backup copies a consistent state, even while a server writes to the source.
         try:
             with closing(sqlite3.connect(temporary)) as target:
@@ -176,9 +176,9 @@ def backup_data(study: Study, copy: Path, data: Path | None = None) -> None:
                 target.execute("PRAGMA journal_mode = DELETE")  # a single file without -wal
                 result = target.execute("PRAGMA integrity_check").fetchone()[0]
         except sqlite3.Error as error:
-            raise OutputError(f"cannot write the copy {copy}: {error}") from None
+            raise OutputError(f"cannot write the copy {copy_file}: {error}") from None
         if result != "ok":
-            raise OutputError(f"the copy {copy} is not sound ({result}); the data file is damaged")
+            raise OutputError(f"{copy_file} is not sound ({result}); the data file is damaged")
 
 
 def _describe_error(path: Path, error: sqlite3.Error) -> str:
@@ -187,7 +187,7 @@ def _describe_error(path: Path, error: sqlite3.Error) -> str:
 
 
 def insert_row(
-    connection: sqlite3.Connection, table: str, row: Mapping[str, Any], conflict_clause: str = ""
+    connection: sqlite3.Connection, table: str, row: Mapping[str, Any], or_ignore: bool = False
 ) -> sqlite3.Cursor:
     """Insert a row into a table of a database.
 
@@ -199,8 +199,9 @@ def insert_row(
         Name of the table.
     row
         Values by the names of their columns.
-    conflict_clause
-        ``OR IGNORE`` to skip a row that violates a uniqueness constraint.
+    or_ignore
+        Whether to skip a row that violates a uniqueness constraint (``INSERT OR IGNORE``), instead
+        of raising an error.
 
     Returns
     -------
@@ -209,8 +210,8 @@ def insert_row(
     """
     columns = ", ".join(row)
     placeholders = ", ".join(f":{name}" for name in row)
-    statement = f"INSERT {conflict_clause} INTO {table} ({columns}) VALUES ({placeholders})"  # noqa: S608 - constant names
-    return connection.execute(statement, row)
+    insert = "INSERT OR IGNORE" if or_ignore else "INSERT"
+    return connection.execute(f"{insert} INTO {table} ({columns}) VALUES ({placeholders})", row)
 
 
 def read_salt(connection: sqlite3.Connection) -> str:

@@ -137,7 +137,7 @@ def _store_consent(connection: sqlite3.Connection, study: Study, row: Mapping[st
     version, sha256 = study.consent.version, study.consent_sha256
     if (row["consent_version"], row["consent_sha256"]) == (version, sha256):
         consent = {"sha256": sha256, "version": version, "text": study.consent_text}
-        insert_row(connection, "consents", consent, "OR IGNORE")
+        insert_row(connection, "consents", consent, or_ignore=True)
 
 
 def _select_id_column(connection: sqlite3.Connection, recruiter_id: str | None) -> str:

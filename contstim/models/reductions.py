@@ -35,14 +35,14 @@ from contstim.text.normalise import check_sentences
 class Reduction:
     """A method that reduces the token log-probabilities of a sentence to one score.
 
-    The default formula is ``factor(T) · LP``, where LP is the sum of the log-probabilities of the
-    T tokens.
+    The default formula is ``length_factor(T) · LP``, where LP is the sum of the log-probabilities
+    of the T tokens.
 
     Attributes
     ----------
     formula
         The formula of the score in one line.
-    factor
+    length_factor
         Function that maps token counts T, shape (S,), float64, to factors, shape (S,). Factors are
         at most 1 and do not increase with T.
     kind
@@ -56,7 +56,7 @@ class Reduction:
     """
 
     formula: str
-    factor: Callable[[FloatArray], FloatArray]
+    length_factor: Callable[[FloatArray], FloatArray]
     kind: Callable[[ScoreKind], ScoreKind]
     subtracts_unigram: bool = False
     custom_score: Callable[[TokenScores, Event], float] | None = None
@@ -250,7 +250,7 @@ class ReducedModel(SentenceModel):
                 scores[i] = replace(token_scores, log_probs=log_probs)
         # The reduction multiplies the score by a factor that depends on the number of tokens T, for
         # example 1 / T for the mean. Multiply each token's score, so that they sum to the score.
-        factors = self.reduction.factor(np.array([float(len(s.log_probs)) for s in scores]))
+        factors = self.reduction.length_factor(np.array([float(len(s.log_probs)) for s in scores]))
         pairs = zip(scores, factors.tolist(), strict=True)
         return [replace(s, log_probs=s.log_probs * f, stderr=s.stderr * f) for s, f in pairs]
 
@@ -280,7 +280,7 @@ class ReducedModel(SentenceModel):
             )
         # Others multiply the log-probability by a factor that depends on the number of tokens.
         scores = _score_with_token_counts(self.model, sentences)
-        factors = self.reduction.factor(scores.n_tokens.astype(np.float64))
+        factors = self.reduction.length_factor(scores.n_tokens.astype(np.float64))
         return replace(scores, score=scores.score * factors, stderr=scores.stderr * factors)
 
     def score_replacements(
@@ -317,7 +317,7 @@ class ReducedModel(SentenceModel):
         n_tokens = float(self.model.score_with_counts([example]).n_tokens[0])
         # Sub-word models score at least one token per word, except perhaps the first word.
         min_tokens = float(max(1, len(sentence) - 1))
-        factor, max_factor = self.reduction.factor(np.array([n_tokens, min_tokens]))
+        factor, max_factor = self.reduction.length_factor(np.array([n_tokens, min_tokens]))
         reduced = replace(unreduced, estimates=estimates * factor, score=on_demand.score)
         if self.event.units.startswith("words"):
             # Every candidate is one token, so the number of tokens is constant.

@@ -196,7 +196,7 @@ def register_family(
     loader: str | Loader,
     kind: ScoreKind | str | KindFunction | None = None,
 ) -> None:
-    """Register a model family, so that models ``NAME:LOCATION`` can be loaded.
+    """Register a model family, a loader from a `ModelSpec` ``NAME:LOCATION`` to a model.
 
     Parameters
     ----------

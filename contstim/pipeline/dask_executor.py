@@ -91,7 +91,9 @@ def _run_on_dask_worker(context: RunContext, task: Task, starts_file: Path) -> T
 
 
 class LocalSetup(WorkerPlugin):  # type: ignore[misc] # Dask provides no types
-    """Dask plugin that ignores Ctrl-C, redirects output and selects a GPU in a local worker.
+    """Dask plugin that ignores Ctrl-C, sends standard output to standard error and selects a GPU.
+
+    It is installed in the workers of a local cluster.
 
     Parameters
     ----------

@@ -220,7 +220,7 @@ def start_run(
     executor: Executor,
     store: RunStore,
     lock_name: str = "run",
-    description: str | None = None,
+    lock_description: str | None = None,
 ) -> Iterator[tuple[Run, Engine]]:
     """Start or continue a run of a study plan, as a context manager.
 
@@ -240,7 +240,7 @@ def start_run(
         Folder to which the results of the tasks are written.
     lock_name
         ``run``, or the name of a shard (a part of the tasks that a separate command executes).
-    description
+    lock_description
         Description of the run in error messages about the lock. Default: the folder and the shard.
 
     Yields
@@ -256,7 +256,7 @@ def start_run(
         If the run is locked, a model cannot be loaded, or a stage cannot succeed (see
         `contstim.pipeline.study.run_study`). No task is executed then.
     """
-    with lock_run(store.folder, lock_name, description) as check_lock:
+    with lock_run(store.folder, lock_name, lock_description) as check_lock:
         # Load the models. Then check the options of all stages before any task is executed.
         run = Run.from_plan(plan, store, executor.describe_models)
         with chdir(plan.folder):

@@ -120,7 +120,7 @@ def write_synthesis(
     with (
         _work_folder(table) as folder,
         start_run(
-            plan, [SYNTHESIS_STAGE], executor, RunStore(folder), description=str(out)
+            plan, [SYNTHESIS_STAGE], executor, RunStore(folder), lock_description=str(out)
         ) as started,
     ):
         run, engine = started

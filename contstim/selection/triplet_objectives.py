@@ -56,10 +56,15 @@ class TripletObjective:
 
 
 def controversiality(triplets: pd.DataFrame) -> pd.Series:
-    """Compute the controversiality of each triplet (Golan et al. 2023, Eq. 4).
+    """Sum the two synthetic sentences' decreases in log-probability (nats) for each triplet.
 
-    It is [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)], where pk is the probability under
-    model k, n the natural sentence, and sk the synthetic sentence that model k accepts.
+    Each decrease is relative to the natural sentence, under the model that rejects the synthetic
+    sentence. Controversiality (Golan et al. 2023, Eq. 4) is therefore
+
+        [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)],
+
+    where pk is the probability under model k, n the natural sentence, and sk the synthetic sentence
+    that model k accepts.
 
     Parameters
     ----------

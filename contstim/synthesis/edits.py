@@ -31,7 +31,7 @@ class Edits:
     words
         Allowed words at some positions, as pairs of a position and a tuple of words. If the tuple
         does not contain the natural word at this position, the word must change.
-    agreement
+    adjacent_agreement
         Whether adjacent words must agree as the language requires (``a`` and ``an``), except where
         they disagree in the natural sentence.
     same_tokens
@@ -58,7 +58,7 @@ class Edits:
     fixed: tuple[int, ...] = ()
     changed: tuple[int, ...] = ()
     words: tuple[tuple[int, tuple[str, ...]], ...] = ()
-    agreement: bool = False
+    adjacent_agreement: bool = False
     same_tokens: bool = False
     same_kind: WordKind | None = None
 
@@ -203,11 +203,11 @@ class Edits:
         if self.max_changes is not None and len(changes) > self.max_changes:
             return False
         # Fixed words must not change, and required positions must change.
-        required = self.required_positions(natural)
-        if changes.intersection(self.fixed) or not changes.issuperset(required):
+        if changes & {*self.fixed} or not changes.issuperset(self.required_positions(natural)):
             return False
         # Adjacent words must agree ("an apple"), but errors of the natural sentence may remain.
-        return not self.agreement or set(sentence.agreement_errors) <= set(natural.agreement_errors)
+        new_errors = set(sentence.agreement_errors).difference(natural.agreement_errors)
+        return not (self.adjacent_agreement and new_errors)
 
     @staticmethod
     def changed_positions(natural: Sentence, sentence: Sentence) -> set[int]:
@@ -218,7 +218,7 @@ class Edits:
 
 # Attribute and value of each limit that is written without a value.
 _FLAGS: dict[str, tuple[str, Any]] = {
-    "agreement": ("agreement", True),
+    "agreement": ("adjacent_agreement", True),
     "same-tokens": ("same_tokens", True),
     "same-class": ("same_kind", "class"),
     "same-tag": ("same_kind", "tag"),

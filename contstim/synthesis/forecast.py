@@ -90,7 +90,7 @@ def count_expected_triplets(
 def explain_shortfall(
     pool: SentencePool, triplets: Sequence[Sequence[Request]]
 ) -> dict[str, float]:
-    """Count the sampled sentences that satisfy each constraint on synthetic sentences.
+    """Return, for each constraint, the number of sampled sentences that satisfy it (median).
 
     For each natural sentence, a synthetic sentence is chosen from a pool of sampled sentences. If
     most natural sentences remain without a synthetic sentence, the constraint that the fewest
@@ -108,8 +108,9 @@ def explain_shortfall(
     -------
     dict
         Mapping from the text of a constraint, for example ``contstim:gpt>=natural``, to the number
-        of sentences that satisfy it (median over the requests). The last entry is the number of
-        sentences that satisfy all constraints and have a negative loss.
+        of sentences that satisfy it, as the median over the requests. The last entry is the number
+        of sentences that satisfy all constraints and have a negative loss, that is, improve on the
+        natural sentence.
     """
     n_by_constraint, n_usable = defaultdict[str, list[int]](list), list[int]()
     # Count, for each request (natural sentence), the sampled sentences that satisfy each

@@ -179,4 +179,4 @@ def _permits_word_so_far(
     )
     new_errors = set(span.agreement_errors) - set(search.natural.agreement_errors)
     # `round_trips`: if the words are written as text, it is split into the same words again.
-    return span.round_trips and not (search.problem.edits.agreement and new_errors)
+    return span.round_trips and not (search.problem.edits.adjacent_agreement and new_errors)

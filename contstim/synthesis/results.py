@@ -256,10 +256,12 @@ class Triplet(TableRow):
 
     @property
     def controversiality(self) -> float:
-        """Controversiality in nats (Golan et al. 2023, Eq. 4).
+        """Sum of the decreases in log-probability of both synthetic sentences, in nats.
 
-        It is [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)] for natural sentence n, synthetic
-        sentences s1 and s2, and probabilities p1 and p2 under the two models.
+        Each decrease is from the natural sentence n, under the model that rejects the synthetic
+        sentence. Controversiality (Golan et al. 2023, Eq. 4) is therefore
+        [log p2(n) - log p2(s1)] + [log p1(n) - log p1(s2)] for synthetic sentences s1 and s2, and
+        probabilities p1 and p2 under the two models.
         """
         return (self.natural_lp_2 - self.synthetic_1_lp_2) + (
             self.natural_lp_1 - self.synthetic_2_lp_1

@@ -185,7 +185,7 @@ class Posterior:
         Differences u between the upper bounds of the scores and the estimates, shape (V,).
     features
         Features of the candidates, shape (V, 7).
-    mean, deviation
+    coefficient_mean, coefficient_deviation
         Prior mean and standard deviation of the regression coefficients, shape (7,).
     noise
         Standard deviation of the noise for candidates of one and of several tokens, shape (2,).
@@ -195,8 +195,8 @@ class Posterior:
     estimates: FloatArray
     scale: FloatArray
     features: FloatArray
-    mean: FloatArray
-    deviation: FloatArray
+    coefficient_mean: FloatArray
+    coefficient_deviation: FloatArray
     noise: FloatArray
     _x: FloatArray = field(default_factory=lambda: np.empty((0, 7)))
     _y: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -232,7 +232,7 @@ class Posterior:
             Mean and standard deviation of the predictive distribution in nats, shape (k,).
         """
         mean, covariance = _fit_coefficients(
-            self._x, self._y, self.mean, self.deviation, self.noise
+            self._x, self._y, self.coefficient_mean, self.coefficient_deviation, self.noise
         )
         # The regression predicts y = (exact score - estimate) / scale from the features x. `noise`
         # contains the standard deviation of its residuals, for candidates of one token (element 0)

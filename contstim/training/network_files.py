@@ -21,7 +21,7 @@ STORAGES = ("float32", "float16", "int8")
 
 
 def tensor_bytes(tensors: dict[str, Tensor], record: dict[str, Any]) -> bytes:
-    """Return the content of a safetensors file with tensors and a JSON record."""
+    """Return a safetensors file as bytes: tensors, and a JSON record as the tensor `record`."""
     data = np.frombuffer(json.dumps(record, ensure_ascii=False).encode(), dtype=np.uint8)
     contents = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
     contents["record"] = torch.from_numpy(data.copy())

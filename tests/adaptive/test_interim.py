@@ -42,7 +42,7 @@ def test_identical_models_do_not_differ_significantly():
     assert all(one.kind != "best" for one in found.conclusions)
     last = found.pairs.set_index(["model_1", "model_2"])["differs"]
     assert last.to_dict() == {("a", "b"): True, ("a", "twin"): True, ("b", "twin"): False}
-    assert found.n_used_answers == 20
+    assert found.n_posterior_answers == 20
     accuracy = found.models.set_index("model")["accuracy"]
     assert accuracy["b"] == accuracy["twin"] > 0.7
 
@@ -95,7 +95,7 @@ def test_neutral_ratings_count_one_half_as_in_evaluate():
     choices.loc[choices.index % 10 == 3, "rating"] = 0.0
     found = interim_analysis(choices, scores, AdaptivePlan(link=LINK, trials=10))
     assert found.conclusions[-1].n_participants == 12
-    assert found.n_answers == 120
+    assert found.n_chosen_answers == 120
     models = evaluate(choices, scores).models
     accuracy = models[models["measure"] == "accuracy"].set_index("model")["value"]
     ours = found.models.set_index("model")["accuracy"]
@@ -121,7 +121,7 @@ def test_posterior_equals_sequential_updates():
         g = (scores.loc[row.sentence_2] - scores.loc[row.sentence_1]).to_numpy() / sd
         posterior.add_answer(row.participant, np.clip(g, -3, 3), int(row.rating > 0))
     np.testing.assert_allclose(found.models["posterior"], posterior.weights, atol=1e-9)
-    assert found.n_used_answers == 48
+    assert found.n_posterior_answers == 48
     assert found.models["log_e_value"].iloc[0] > found.models["log_e_value"].iloc[1]
 
 
@@ -161,7 +161,7 @@ def test_fillers_and_catch_trials_are_excluded(name):
     plan = AdaptivePlan(trial_selection=PolicyOptions(policy="fixed"), trials=4, stopping=stopping)
     found = interim_analysis(pd.DataFrame(rows, columns=columns), scores, plan)
     assert found.pairs["difference"].tolist() == [1.0]
-    assert found.n_answers == 48
+    assert found.n_chosen_answers == 48
     assert found.first_stop.n_participants == 6
 
 

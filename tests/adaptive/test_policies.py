@@ -87,7 +87,7 @@ def test_propensities_equal_selection_frequencies(policy):
 
 
 class _ThirdPairPolicy(Policy):
-    reason = "the third first"
+    criterion_text = "the third first"
 
     def pair_values(self, state):
         return -abs(np.arange(len(state.grid_positions)) - 2.0)
@@ -110,7 +110,7 @@ def test_negative_values_with_repetition_penalty_and_shortlist(monkeypatch):
 
 
 class _ExcludingPolicy(Policy):
-    reason = "but never the first five"
+    criterion_text = "but never the first five"
 
     def pair_values(self, state):
         return np.where(np.arange(len(state.grid_positions)) < 5, -np.inf, 0.0)

@@ -61,8 +61,8 @@ def make_trials(people=6, pairs=8):
 def test_pairs_without_an_item_are_separate_items():
     table = make_trials()
     table["item"] = table["item"].where(table["trial"] > 4)  # two of four have none
-    assert PlannedDesign.from_trials(table).items == 2 + 4
-    assert PlannedDesign.from_trials(table.drop(columns="item")).items == 8
+    assert PlannedDesign.from_trials(table).items_per_participant == 2 + 4
+    assert PlannedDesign.from_trials(table.drop(columns="item")).items_per_participant == 8
 
 
 def test_document_states_numbers_of_plan_and_trials(tmp_path, capsys):

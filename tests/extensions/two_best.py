@@ -11,7 +11,7 @@ __all__ = ["TWO_BEST"]
 
 
 class _TwoBest(Policy):
-    reason = "by how far the two models of largest posterior disagree"
+    criterion_text = "by how far the two models of largest posterior disagree"
 
     def pair_values(self, state: PolicyState) -> FloatArray:
         """Return the two models' difference in preference, in standard deviations."""

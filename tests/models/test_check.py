@@ -180,11 +180,11 @@ def test_unpaired_surrogates_are_rejected(tiny: Callable[[str], Path]) -> None:
 
 def test_reductions_weight_the_log_probability() -> None:
     lengths = np.array([1.0, 4.0, 10.0])
-    np.testing.assert_allclose(REDUCTIONS["sum"].factor(lengths), 1)
-    np.testing.assert_allclose(REDUCTIONS["mean"].factor(lengths), [1, 0.25, 0.1])
+    np.testing.assert_allclose(REDUCTIONS["sum"].length_factor(lengths), 1)
+    np.testing.assert_allclose(REDUCTIONS["mean"].length_factor(lengths), [1, 0.25, 0.1])
     # ((5 + T) / 6) ** 0.8 at T = 1, 4, 10, worked out by hand: 1, 1.5 ** 0.8, 2.5 ** 0.8.
     np.testing.assert_allclose(
-        1 / REDUCTIONS["pen"].factor(lengths), [1, 1.3831619, 2.0813830], 1e-6
+        1 / REDUCTIONS["pen"].length_factor(lengths), [1, 1.3831619, 2.0813830], 1e-6
     )
     with pytest.raises(UnknownNameError) as error:
         ReducedModel(RandomBigramModel(WORDS, 3), "meen", ModelSpec("table", "3"))
@@ -201,7 +201,7 @@ def test_reduced_models_pass_check_model(name: str, exact: str) -> None:
     assert model.event.reduction == name
     totals = inner.score_with_counts(SENTENCES)
     np.testing.assert_allclose(
-        model.score(SENTENCES), totals.score * REDUCTIONS[name].factor(totals.n_tokens * 1.0)
+        model.score(SENTENCES), totals.score * REDUCTIONS[name].length_factor(totals.n_tokens * 1.0)
     )
 
 

@@ -144,7 +144,7 @@ def test_required_changes_satisfy_agreement(changed: tuple[int, ...]) -> None:
     lists = Vocabulary(WordList.from_words(words), WordList.from_words(words), frozenset(words))
     start = Sentence.parse("a dog sees an owl.")
     for accept in models[1:]:
-        edits = Edits(changed=changed, agreement=True)
+        edits = Edits(changed=changed, adjacent_agreement=True)
         problem = Problem((models[0],), (accept,), 20.0, edits=edits)
         search = Search(problem, SharedVocabulary(lists, (models[0], accept)), start, seed=0)
         assert not search.sentence.agreement_errors
@@ -152,7 +152,7 @@ def test_required_changes_satisfy_agreement(changed: tuple[int, ...]) -> None:
 
 
 def test_unsatisfiable_agreement_of_a_change_is_reported() -> None:
-    edits = Edits(changed=(1,), fixed=(0,), words=((1, ("apple", "owl")),), agreement=True)
+    edits = Edits(changed=(1,), fixed=(0,), words=((1, ("apple", "owl")),), adjacent_agreement=True)
     words = ["a", "dog", "apple", "owl", "sees"]
     reject, accept = (RandomBigramModel(words, seed, exact="all") for seed in (1, 2))
     problem = Problem((reject,), (accept,), 50.0, edits=edits)

@@ -83,7 +83,7 @@ def test_models_of_other_languages_are_rejected_before_scoring(
 def test_agreement_edits_require_matching_neighbours() -> None:
     french = get_language("fr")
     natural = Sentence.parse("L'homme voit le ami.", french)
-    edits = Edits(agreement=True)
+    edits = Edits(adjacent_agreement=True)
     assert edits.permits(natural, natural)  # what the natural sentence has may stay
     assert edits.permits(natural, natural.replace(1, "ami"))
     assert not edits.permits(natural, natural.replace(1, "chat"))

@@ -41,7 +41,7 @@ def rescore(
     selected: parameters.NewFile | None = None,
     out: OutputFile = parameters.STANDARD_OUTPUT,
 ) -> None:
-    """Rescore n-best lists.
+    """Tune the weights of models on n-best lists, and rescore the lists.
 
     Parameters
     ----------

@@ -80,8 +80,8 @@ def write_preregistration(
             design = preregistration.PlannedDesign(
                 participants=layout.groups * layout.participants,
                 groups=layout.groups,
-                pairs=n_pairs,
-                items=n_pairs,
+                pairs_per_participant=n_pairs,
+                items_per_participant=n_pairs,
                 models=len(plan.models),
                 description=DESIGN_STAGE.describe(plan),
             )

@@ -23,19 +23,19 @@ _to_unicode: Callable[[], dict[int, str]] = bytes_to_unicode
 _BYTE_BY_CHARACTER = {character: byte for byte, character in _to_unicode().items()}
 
 
-def decode_token(token: str, marker: str) -> bytes:
+def decode_token(token: str, space_marker: str) -> bytes:
     """Return the text of a token as UTF-8 bytes.
 
     Parameters
     ----------
     token
         Token as written in the vocabulary.
-    marker
+    space_marker
         Character that stands for a space in the vocabulary. With ``Ġ`` (byte-level BPE), each byte
         is written as one printable character. With ``▁`` (SentencePiece), some bytes are written in
         the form ``<0x0A>``. Tokens that were added later are plain text.
     """
-    if marker == "▁":
+    if space_marker == "▁":
         byte = re.fullmatch(r"<0x([0-9A-F]{2})>", token)
         return bytes([int(byte[1], 16)]) if byte else token.replace("▁", " ").encode()
     if not all(character in _BYTE_BY_CHARACTER for character in token):

@@ -360,31 +360,31 @@ def _cache_gives_same_logits(network: Network, length: int, prefix: Sequence[int
 
 
 def supports_trees(
-    network: Network, n_tokens: int, depth: int, max_tokens: int, prefix: Sequence[int]
+    network: Network, tree_size: int, sequence_length: int, max_tokens: int, prefix: Sequence[int]
 ) -> bool:
     """Test whether a network computes the same logits in trees as in separate sequences.
 
     Recurrent networks and networks that ignore position ids compute different logits. Networks with
     sliding windows or attention chunks do so only for large trees or long sequences, so the test is
-    repeated whenever `n_tokens` or `depth` exceeds a higher power of two.
+    repeated whenever `tree_size` or `sequence_length` exceeds a higher power of two.
 
     Parameters
     ----------
     network
         The network.
-    n_tokens
-        Number of tokens of the largest tree.
-    depth
+    tree_size
+        Number of tokens of the largest tree to compute.
+    sequence_length
         Number of tokens of the longest sequence, at most half of `max_tokens`.
     max_tokens
-        Maximum number of tokens of any tree.
+        Upper limit on the number of tokens of any tree.
     prefix
         Ids of the tokens at the beginning of every sequence. Some networks count positions from one
         of these tokens.
     """
-    depth = min(max(4, 2 ** (depth - 1).bit_length()), max_tokens // 2)
     # Both sizes are rounded up to a power of two, within the limits.
-    n_tokens = min(max(2 ** (n_tokens - 1).bit_length(), 2 * depth), max_tokens)
+    depth = min(max(4, 2 ** (sequence_length - 1).bit_length()), max_tokens // 2)
+    n_tokens = min(max(2 ** (tree_size - 1).bit_length(), 2 * depth), max_tokens)
     return network.check_once(_tree_gives_same_logits, n_tokens, depth, tuple(prefix))
 
 

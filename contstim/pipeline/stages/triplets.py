@@ -50,8 +50,9 @@ class TripletOptions(StageOptions):
     ties
         Rule for triplets with equal ranks, ``average`` or ``row-order``.
     reference
-        Sentences whose log-probabilities define the strata: ``triplets``, the natural sentences of
-        the triplets for a pair of models, or ``sentences``, all natural sentences.
+        Reference distribution of the strata, that is, the sentences whose log-probabilities define
+        them: ``triplets``, the natural sentences of the triplets for a pair of models, or
+        ``sentences``, all natural sentences.
     """
 
     per_pair: Annotated[int, Field(ge=1, le=MAX_PER_PAIR)] = 10

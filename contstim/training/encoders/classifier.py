@@ -92,9 +92,12 @@ def majority_vote(scores: Sequence[FloatArray]) -> FloatArray:
 
 
 class ClassifierModel(FirstTokenModel):
-    """A network fine-tuned to classify sentences as acceptable or unacceptable.
+    """A network that classifies sentences; its score is a confidence, positive for acceptable.
 
-    The score is not a log-probability. Only its order can be compared with other models.
+    The network is fine-tuned on acceptable and unacceptable sentences. The confidence is p - 1 if
+    the probability p of the label "acceptable" is at most 1/2, and p otherwise; with the option
+    ``output=margin``, the score is the difference of the logits. Only the order of the scores can
+    be compared with other models, since they are not log-probabilities.
 
     Parameters
     ----------
