@@ -49,7 +49,7 @@ class EvaluationOptions:
     Attributes
     ----------
     analyses
-        Selections of trials; empty for the result of `default_analyses`.
+        Analyses, each of which selects some of the trials. Empty: see `default_analyses`.
     measures
         Names of measures: ``accuracy``, ``signed_rank_cosine``, ``speed``, or a measure of an
         installed package, see `MEASURES`.
@@ -67,7 +67,8 @@ class EvaluationOptions:
         Largest difference between equivalent models, as a share of the range from chance to the
         lower noise ceiling.
     min_others
-        Minimum number of other participants who judged a trial that supports a noise ceiling.
+        Minimum number of other participants who must have judged a trial for it to have noise
+        ceilings.
     unit
         Units of signed-rank tests: ``group``, ``participant``, or ``auto``. The last uses groups if
         there are at least six, with which the smallest two-sided p-value is 0.031, and participants

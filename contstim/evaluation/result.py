@@ -126,7 +126,7 @@ class Provenance:
     specs
         Model specification string (such as ``hf:gpt2``) of each model with a different name.
     events
-        Event whose log-probability is the score of each model, if it is known.
+        Description of the text whose log-probability is the score of each model, if it is known.
     excluded
         Number of excluded rows by rule and participant, see `ExclusionLog.table`.
     levels

@@ -50,7 +50,7 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
     Raises
     ------
     InputError
-        If a sentence has no score, two different ones, or one that is not a number.
+        If a sentence lacks a score, has two different scores, or has a score that is not a number.
 
     Examples
     --------
@@ -97,13 +97,14 @@ def score_table(scores: ScoreSource, sentences: Sequence[str]) -> pd.DataFrame:
 
 
 def load_score_source(scores: ScoreSource | Models | SentenceModel | str) -> ScoreSource:
-    """Load the models in a source of scores, and convert tables to canonical form.
+    """Load the models from which scores will be computed, or convert a table of scores.
 
     Parameters
     ----------
     scores
-        Score table; or one model or model specification string (such as ``hf:gpt2``), a list of
-        them, or a mapping from name to one of them or to the forms that `score_table` accepts.
+        Score table, which is converted to canonical form; one model or model specification string
+        (such as ``hf:gpt2``), or a list of these; or a mapping from name to a model, a
+        specification string, a mapping from sentence to score, or a function.
 
     Raises
     ------
@@ -188,9 +189,9 @@ def model_scores(
     cache: str | Path | None = None,
     extra_sentences: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Score the sentences of choices under models, with one row per sentence and model.
+    """Compute the score of each sentence in a choices table under each of several models.
 
-    The sentences of catch trials that a model cannot score are left out.
+    Sentences of catch trials that a model cannot score are left out for this model.
 
     Parameters
     ----------
@@ -258,10 +259,12 @@ def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
             f"the model {duplicates[0]!r} is in the score table and is also scored now; leave one "
             "of them out, or rename it, --model NAME=SPEC"
         )
-    # Reshape the existing scores from one column per model to one row per sentence and model.
+    # Read the existing table with one row per sentence and one column per model, and reshape it to
+    # one row per sentence and model, as in `scored`.
     wide = _match_rows(canonical_scores(table).log_probs, sentences).rename_axis(index="sentence")
     old = wide.reset_index().melt("sentence", var_name="model", value_name="log_prob").dropna()
-    # The existing table may state units and specification strings; otherwise infer them.
+    # Add further columns by the name of the model: the unit of its scores (stated in the existing
+    # table or inferred from the name), its specification, and what text its score refers to.
     old[UNIT] = old["model"].map(score_units(table, [str(name) for name in old_models]))
     old[SPEC] = old["model"].map(model_specs(table))
     old[EVENT] = old["model"].map(canonical_scores(table).events)
@@ -269,7 +272,7 @@ def join_scores(table: pd.DataFrame, scored: pd.DataFrame) -> pd.DataFrame:
 
 
 def model_specs(scores: ScoreSource) -> dict[str, str]:
-    """Return the specification strings of models that have a different name.
+    """Return the specification string of each model whose name differs from this string.
 
     A *model specification*, or spec, is a string that identifies a model, such as ``hf:gpt2``.
 

@@ -163,7 +163,7 @@ def require_edit_support(strategy: Strategy, edits: Edits) -> None:
     Raises
     ------
     InputError
-        If there is a limit and the strategy writes whole sentences.
+        If changes are limited, and the strategy does not start from the natural sentence.
     """
     if edits != Edits() and not strategy.supports_edits:
         raise InputError(
@@ -187,8 +187,8 @@ def synthesize(
 ) -> SynthesisResult:
     """Search for a sentence that some models find improbable and other models find probable.
 
-    Starting from a natural sentence n, the search with a rejecting and an accepting model looks
-    for the synthetic sentence s that solves
+    For a natural sentence n and two models, `reject` and `accept`, the result is the best sentence
+    s that the search finds for the problem
 
         minimise log p_reject(s)  subject to  log p_accept(s) >= log p_accept(n)
 
@@ -199,10 +199,11 @@ def synthesize(
     sentence
         Natural sentence n, with at least two words.
     problem
-        Problem to solve: the models, the constraints and the limits on edits.
+        Problem to solve, with its models, its constraints and the limits on edits. It takes the
+        place of `reject` and `accept`.
     reject, accept
-        Models or model specification strings, as a shorter form of
-        ``problem=Problem((reject,), (accept,))``.
+        Model (or specification string of the model) that should find the sentence improbable, and
+        model that should find it at least as probable as the natural sentence.
     vocabulary
         Words that may be used. Default: the bundled vocabulary.
     strategy
@@ -210,8 +211,8 @@ def synthesize(
         sentence, ``beam`` writes whole sentences by beam search, and ``sample`` samples sentences
         from a language model that the compared models guide.
     seed, attempt
-        Seed of the random numbers, and index of the search: searches with a different index use
-        different random numbers.
+        Seed of the random numbers, and index of the search. Searches from the same sentence with a
+        different index use different random numbers.
     shared_vocabulary
         Words that all models of the problem know. If the same object is passed for several
         sentences, these words are determined only once.

@@ -58,10 +58,11 @@ class Beam(Strategy):
     Attributes
     ----------
     n_restarts
-        Number of passes of full width per sentence.
+        Number of passes with a beam of full width per sentence.
     width
-        Number of prefixes kept at each position. None: 256; 64 if the constrained models but not
-        all models score all words at once; 96 if a model scores prefixes as complete sentences.
+        Number of prefixes kept at each position. None: 96 if a model scores prefixes as complete
+        sentences; 64 if only models without a minimum score are slow, that is, cannot score all
+        next words at once; otherwise 256.
     diversity_cap
         Maximum number of kept prefixes with the same last word, and with the same first three
         words. None: a quarter of the width.
@@ -87,7 +88,7 @@ class Beam(Strategy):
         A pass writes complete sentences from left to right. Each constraint on the score under a
         model has a Lagrange multiplier lambda. After a pass, log lambda increases by a step if the
         constraint was violated, and decreases by the step otherwise. If no sentence satisfies the
-        constraints, spare passes follow. With the option `refine`, single words of the result are
+        constraints, further passes follow. With the option `refine`, single words of the result are
         then replaced.
 
         Parameters

@@ -196,7 +196,7 @@ class BeamSearch:
         """Run one pass of beam search, from the first to the last word of the sentences.
 
         The beam is the set of prefixes that are kept. At each position, all of them are extended by
-        one word. The extensions with the lowest Lagrangian form the next beam. It is
+        one word. The extensions with the lowest Lagrangian form the next beam. The Lagrangian is
         sum_m w_m log p_m - sum_m lambda_m log p_m over the M models, where w_m is the weight of a
         model in the loss, and lambda_m the multiplier of the constraint on its score.
 
@@ -433,12 +433,14 @@ _PrefixAndOffsets = tuple[Prefixes, tuple[FloatArray, FloatArray]]
 def _prepare_empty_prefix(
     model: SentenceModel, word_lists: tuple[WordList, WordList], is_guide: bool
 ) -> _PrefixAndOffsets | None:
-    """Compute the empty prefix and the offsets with which a beam search estimates scores.
+    """Compute what a beam search needs from one model: the start of a sentence, and word offsets.
 
-    The search must estimate the log-probabilities of all V words after each prefix at low cost. The
-    estimate is an upper bound that the model provides, plus an *offset*. The offset of a word is
-    the difference between its log-probability and its upper bound after one reference prefix. The
-    reference is the empty prefix for first words, and the most probable first word for later words.
+    A beam search extends prefixes, the beginnings of sentences, starting from the empty prefix. It
+    cannot compute log p(word | prefix) exactly for all V words after every prefix. The estimate is
+    an upper bound, which the model provides at low cost, plus an *offset* of the word. The offset
+    is computed only once: it is log p(word | prefix) minus the upper bound after one example of a
+    prefix. For first words of a sentence the example is the empty prefix, for later words it is a
+    prefix of one probable word.
 
     Parameters
     ----------
@@ -447,7 +449,7 @@ def _prepare_empty_prefix(
     word_lists
         Words for the first position of a sentence, and words for later positions.
     is_guide
-        Whether the model only proposes words, so that its scores may be approximate.
+        Whether the model is only used to propose words, so that approximate scores suffice.
 
     Returns
     -------
@@ -458,19 +460,20 @@ def _prepare_empty_prefix(
     prefix = empty_prefix(model, word_lists, guide=is_guide)
     if prefix is None:
         return None  # The model does not score prefixes.
-    # The search estimates log p(word | prefix) as an upper bound plus an offset for the word, which
-    # is measured after one reference prefix: the empty prefix for first words, and the most
-    # probable first word for later words. Find it among words with exact log-probabilities, if any.
+    # Offsets of first words are computed after the empty prefix, and offsets of later words after a
+    # prefix of one word. Choose the most probable word for it, by the upper bounds of the
+    # log-probabilities after the empty prefix (row 0). Use words with exact bounds, if any.
     upper_bounds, is_exact = prefix.upper_bounds()
-    first_word_scores = upper_bounds[0]  # after the single, empty prefix
-    if is_exact.any():
-        first_word_scores = np.where(is_exact, first_word_scores, -np.inf)
-    one_word_prefix = prefix.extend(np.array([0]), np.array([first_word_scores.argmax()]))
+    bounds = np.where(is_exact, upper_bounds[0], -np.inf) if is_exact.any() else upper_bounds[0]
+    one_word_prefix = prefix.extend(rows=np.array([0]), indices=np.array([bounds.argmax()]))
     return prefix, (_compute_offsets(prefix), _compute_offsets(one_word_prefix))
 
 
 def _compute_offsets(prefix: Prefixes) -> FloatArray:
-    """Return log p(word | prefix) minus its upper bound for V words after one prefix, (V,)."""
+    """Return log p(word | prefix) minus its upper bound for each of V words, shape (V,).
+
+    `prefix` is a single beginning of a sentence.
+    """
     upper_bounds, is_exact = prefix.upper_bounds()
     offsets = np.zeros(len(is_exact))  # Exact bounds have the offset 0.
     indices = np.flatnonzero(~is_exact)

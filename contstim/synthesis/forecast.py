@@ -20,7 +20,7 @@ def find_stop_reason(
 ) -> str | None:
     """Return why sampling should stop after a round, or None if it should continue.
 
-    Sampling stops if nothing further is expected to be found and the last `WINDOW` rounds have
+    Sampling stops if no further triplet is expected to be found, and the last `WINDOW` rounds have
     improved the result by at most `min_improvement`.
 
     Parameters
@@ -30,9 +30,9 @@ def find_stop_reason(
     min_improvement
         Minimum improvement, as a fraction of the total decrease in loss before the last rounds.
     n_found, n_wanted
-        Numbers of triplets (or of single synthetic sentences), found so far and wanted.
+        Number of triplets (or of single synthetic sentences) found so far, and number requested.
     n_expected
-        Number of triplets that are expected to be found in all if sampling continues.
+        Total number of triplets that are expected to be found if sampling continues.
     """
     if n_expected > n_found or len(gains) <= WINDOW:
         return None

@@ -23,8 +23,8 @@ class Step:
     Attributes
     ----------
     sweep
-        Number of the pass over all positions, counted from 1. 0 for changes that are required from
-        the start.
+        Number of the pass over all positions in which the word was replaced, counted from 1. 0 for
+        changes that were made before the first pass because the problem requires them.
     position
         Index of the word in the sentence.
     old, new

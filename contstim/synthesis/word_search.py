@@ -30,15 +30,15 @@ _LOG_N_SAMPLES = 5
 
 @dataclass
 class SearchState:
-    """State of the searches at all positions of a sentence, with the number of scores by cost.
+    """State that the word searches at all positions of a sentence share.
 
     Attributes
     ----------
     surrogates
         Mapping from model name to a regression that predicts scores of the model (`Surrogate`).
     score_cost
-        Weighted number of exact scores so far. A score by the most expensive model counts as 1,
-        other scores count in proportion to their cost.
+        Total cost of the exact scores so far. The unit is the cost of one score under the most
+        expensive model.
     max_inputs
         Maximum number of model inputs for the sentence. None before the first position is searched.
     is_complete
@@ -124,8 +124,8 @@ class WordSearch:
     def run(self) -> bool:
         """Score candidates and propose the best one, repeatedly, until a proposal is accepted.
 
-        Returns whether a limit on the number of scores ended the search, so that it should continue
-        in a later round.
+        Returns whether the search ended because of the limit on scores in this round, so that it
+        should continue in a later round.
         """
         while True:
             ended_early = self._score_candidates()
@@ -212,10 +212,10 @@ class WordSearch:
         """Select the batch of candidates that a cheap model should score next.
 
         The acquisition value of a candidate is its expected improvement times the probability that
-        it satisfies the constraints. A new score can raise the maximum acquisition value. The
-        expected increase is the value of the score. The batch contains the candidates with the
-        highest values. It is worth its cost if its total value exceeds the
-        expected improvement that the most expensive model achieves at the same cost.
+        it satisfies the constraints. A new score can raise the maximum acquisition value, and the
+        value of computing the score is the expected increase. The batch contains the candidates for
+        which this value is highest. It is worth its cost if its total value exceeds the expected
+        improvement that the most expensive model achieves at the same cost.
 
         Parameters
         ----------
@@ -353,8 +353,9 @@ class WordSearch:
     def _find_undecided(self) -> IntArray:
         """Return the candidates that may still turn out to be the best, shape (k,).
 
-        A candidate is undecided if at least one score is unknown, if its known scores exclude
-        neither feasibility nor an improvement, and if the cost limit suffices for unknown scores.
+        A candidate is undecided if at least one of its scores is unknown, and if it may satisfy all
+        constraints and improve the sentence according to its known scores. Candidates for which the
+        remaining scores would exceed the limit on model inputs are left out.
         """
         candidates = self.candidates
         scores = {name: s[self.indices] for name, s in candidates.exact_scores.items()}

@@ -117,13 +117,14 @@ class SentenceForm:
     marks
         Punctuation marks that may end a sentence.
     commas
-        Positions, from 0, of the words that are followed by a comma. None: commas are drawn from
-        the distribution of the writer.
+        Positions, from 0, of the words that are followed by a comma. None: commas are sampled like
+        words.
     words
         Words that are allowed at some positions instead of the whole vocabulary.
     min_reading_score
-        Minimum reading score of a sentence under the writer, after the prompt of the batch. Other
-        sentences are not completed. None: no minimum.
+        Minimum reading score, approximately the log-probability per word, under the model that
+        samples the sentences (the writer). Sentences that cannot reach it are not completed. None:
+        no minimum.
     """
 
     shortest: int
@@ -418,10 +419,11 @@ class SentenceWriter:
     def _truncate_distribution(
         self, prefixes: Prefixes, is_allowed: BoolArray
     ) -> tuple[IntArray, IntArray, FloatArray, BoolArray]:
-        """Truncate the writer's distribution of the next word by top-p and min-p.
+        """Truncate the distribution of the next word by top-p and min-p.
 
-        The probability of a word of several tokens is estimated for this purpose: the probability
-        of its first token is divided equally among all words that begin with this token.
+        The writer is the language model from which sentences are sampled. The probability of a word
+        of several tokens is estimated for this purpose: the probability of its first token is
+        divided equally among all words that begin with this token.
 
         Parameters
         ----------

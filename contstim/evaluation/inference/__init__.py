@@ -30,11 +30,11 @@ class InferenceResult:
     Attributes
     ----------
     p
-        Two-sided p-value: of a model, against the lower noise ceiling; of a difference, against 0.
+        Two-sided p-value. Models are tested against the lower noise ceiling, differences against 0.
     effect
         Effect size, the matched-pairs rank-biserial correlation over participants or groups.
     side
-        Sign of the tested difference: 1 if it is positive, 0 or -1.
+        Sign of the tested difference: 1, 0 or -1.
     ci_low, ci_high
         95 % confidence interval of the value or difference.
     n_units

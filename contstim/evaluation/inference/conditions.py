@@ -67,7 +67,7 @@ def estimate_contrast(
     whole
         Design of all C observations.
     item_effects
-        One of `ITEM_EFFECTS`.
+        ``random`` if the result is to generalise to new items, otherwise ``fixed``.
 
     Returns
     -------
@@ -108,20 +108,20 @@ def estimate_contrast(
 def _difference_terms(
     terms: Sequence[Term], conditions: Sequence[Contrast], levels: IntArray
 ) -> Sequence[Term]:
-    """Return the variance of a difference between two conditions that is due to one factor.
+    """Return how much participants, or items, contribute to the variance of a difference.
 
-    If both conditions share levels of the factor (participants or items), the result is one term,
-    var(first) + var(second) - 2 cov(first, second). Otherwise, it is the terms of both conditions.
+    If some of them occur in both conditions of the difference, their contribution is one term,
+    var(first) + var(second) - 2 cov(first, second). Otherwise, the variances of both conditions are
+    separate terms of the result.
 
     Parameters
     ----------
     terms
-        Variance of each condition that is due to the factor.
+        Contribution of participants (or items) to the variance of each condition.
     conditions
         The two conditions.
     levels
-        Code of the level of the factor, for example of the participant, of each observation, shape
-        (C,).
+        Index of the participant (or item) of each of C observations, shape (C,).
     """
     weights = [np.bincount(levels, condition.weight) for condition in conditions]
     # `weights` contains the total weight of each participant (or item) in both conditions. The
@@ -169,19 +169,20 @@ def _estimate_latin_square(difference: Contrast) -> MeanEstimate:
 
     Each participant judges each item in one of the two conditions only.
 
-    1. Remove the effects of participants, items and conditions by weighted least squares.
-    2. Multiply the residuals by their weights, which are positive in the first condition and
-       negative in the second. Add these products for each participant, for each item, and for each
-       block, that is, each combination of a participant and an item. Let Q_P, Q_I and Q_B be the
-       sums of the squared totals of participants, items and blocks. With N participants and K
-       items, the variance of the difference is V_P + V_I - V_E, where
+    1. Remove the effects of participants, items and conditions by weighted least squares. Multiply
+       each residual by the weight of its observation in the difference. Weights are positive in the
+       first condition and negative in the second.
+    2. Sum these products within each participant, and let Q_P be the sum of the squares of these
+       sums. Likewise, compute Q_I from the sums within items, and Q_B from the sums within blocks
+       (combinations of a participant and an item). With N participants and K items, the variance of
+       the difference is V_P + V_I - V_E, the parts due to participants, items and residuals:
 
            V_P = Q_P N / (N - 2),   V_I = Q_I K / (K - 2),
            V_E = (Q_B - Q_P / K - Q_I / N) N K / ((N - 2) (K - 2)),
 
-       with N - 2, K - 2 and (N - 2) (K - 2) degrees of freedom. Two degrees of freedom are lost
-       because participants and items are divided into two lists, and means of lists are estimated
-       (Pollatsek and Well 1995, doi 10.1037/0278-7393.21.3.785).
+       with N - 2, K - 2 and (N - 2) (K - 2) degrees of freedom (Pollatsek and Well 1995, doi
+       10.1037/0278-7393.21.3.785). The 2 is the number of lists into which a Latin square divides
+       participants and items, because the mean of each list is estimated.
     3. If choices are missing, participants and items have slightly unequal weights in the two
        conditions. The variance of their effects times the sum of squared differences in weight is
        added.

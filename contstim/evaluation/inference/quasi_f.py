@@ -246,7 +246,7 @@ class CrossedDesign:
         chance
             Value of a model that guesses.
         item_effects
-            One of `ITEM_EFFECTS`.
+            ``random`` if the result is to generalise to new items, otherwise ``fixed``.
 
         Returns
         -------
@@ -302,7 +302,7 @@ class Contrast:
     designs
         Design of each mean.
     codes
-        Codes of all C observations.
+        Indices of the participant, the item and the block of each of the C observations.
     """
 
     value: float

@@ -112,15 +112,15 @@ class SignedRankInference:
         return models, self._test_columns(differences, samples[:, first] - samples[:, second])
 
     def _test_columns(self, values: FloatArray, samples: FloatArray) -> list[InferenceResult]:
-        """Test whether each column of differences is symmetric about zero, and add its interval.
+        """Return the signed-rank test and the bootstrap interval of each of K quantities.
 
         Parameters
         ----------
         values
-            K differences of each of N participants, shape (N, K). They are averaged within units
-            (participants or groups) and tested by the Wilcoxon signed-rank test.
+            Differences of N participants, shape (N, K). The Wilcoxon test examines whether their
+            means over units (participants or groups) are symmetric about zero.
         samples
-            B bootstrap samples of the quantity for which an interval is computed, shape (B, K).
+            B bootstrap samples of each quantity, shape (B, K), from which its interval is computed.
 
         Returns
         -------
@@ -381,32 +381,33 @@ def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> F
     array
         Means, shape (B, M), NaN in a resample without a defined value.
     """
-    n_copies = resamples.participants[:, subset.participants].astype(np.float64)
-    # Number of copies of each of N participants in each of B resamples, shape (B, N). The mean
-    # value of a model is the sum of the copied values (`total`) divided by their number, (B, M).
-    total, n_values = np.zeros((2, len(n_copies), len(subset.models)))
-    # If pairs are not resampled, the value of a participant is the same in all resamples.
+    participant_counts = resamples.participants[:, subset.participants].astype(np.float64)
+    # A resample contains a participant several times or not at all: counts of shape (B, N). The
+    # mean of a model is the sum of its defined values, weighted by these counts, divided by the sum
+    # of the weights. Both sums have the shape (B, M).
+    sums, weight_sums = np.zeros((2, len(participant_counts), len(subset.models)))
     if resamples.pairs is None:
+        # If pairs are not resampled, the value of a participant is the same in all resamples.
         values = measure.values(subset)
-        total, n_values = n_copies @ np.nan_to_num(values), n_copies @ ~np.isnan(values)
+        sums = participant_counts @ np.nan_to_num(values)
+        weight_sums = participant_counts @ ~np.isnan(values)
     else:
         log_ratio = subset.data.log_ratio[:, subset.models]
-        # Participants who judged the same pairs are treated together, as a table (n, k) of ratings.
+        # Process n participants who judged the same k pairs together, with ratings of shape (n, k).
         for members, pairs, rating in subset.iterate_pair_sets(measure.responses(subset)):
-            # Split the draws, so that arrays of draws x participants x pairs stay in the cache.
-            n_draws = 1 + _CHUNK_SIZE // rating.size
-            for start in range(0, len(total), n_draws):
-                draws = slice(start, start + n_draws)
-                copies = resamples.pairs[draws][:, pairs].astype(np.float64)
-                values = measure.resampled_values(rating, log_ratio[pairs], copies)
-                # Axes: b resamples, n participants, m models. Undefined values (NaN) have weight 0.
-                weights = n_copies[draws][:, members]
-                is_missing = np.isnan(values)
+            # Process some resamples at a time, so that the arrays fit into the processor's cache.
+            chunk_length = 1 + _CHUNK_SIZE // rating.size
+            for start in range(0, len(sums), chunk_length):
+                chunk = slice(start, start + chunk_length)
+                counts = resamples.pairs[chunk][:, pairs].astype(np.float64)  # copies of each pair
+                values = measure.resampled_values(rating, log_ratio[pairs], counts)
+                # Weighted sums over participants (n) for each resample (b) and model (m).
+                weights, is_missing = participant_counts[chunk][:, members], np.isnan(values)
                 defined = np.where(is_missing, 0.0, values)
-                total[draws] += np.einsum("bn,bnm->bm", weights, defined)
-                n_values[draws] += np.einsum("bn,bnm->bm", weights, 1.0 - is_missing)
+                sums[chunk] += np.einsum("bn,bnm->bm", weights, defined)
+                weight_sums[chunk] += np.einsum("bn,bnm->bm", weights, 1.0 - is_missing)
     with np.errstate(invalid="ignore"):
-        return total / n_values
+        return sums / weight_sums
 
 
 def percentile_intervals(samples: FloatArray, n_units: int) -> tuple[FloatArray, FloatArray]:

@@ -178,8 +178,7 @@ class Measure(ABC):
     ) -> FloatArray:
         """Return the values of models in bootstrap samples of sentence pairs.
 
-        In a bootstrap sample, a pair may be absent or occur several times. Each copy of a pair is
-        a separate trial.
+        A bootstrap sample may contain a pair several times, as separate trials, or not at all.
 
         Parameters
         ----------
