@@ -146,9 +146,9 @@ class ChoiceFormat:
 
 
 def parse_columns(texts: tuple[str, ...]) -> dict[str, str]:
-    """Parse the values of ``--column``, which state how a user's table names the columns it has.
+    """Parse the values of ``--column``, which give the names of columns in a user's table.
 
-    Returns a mapping from contstim's name of a column to its name in the table.
+    Returns a mapping from contstim's name for a column to its name in the table.
 
     Raises
     ------

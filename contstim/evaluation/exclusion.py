@@ -284,7 +284,7 @@ def exclude(
 
 
 def exclude_unknown_words(human: HumanData, models: Iterable[SentenceModel]) -> HumanData:
-    """Exclude trials with a word that a model does not know, so that models share all trials.
+    """Exclude trials with unknown words, so that all models are evaluated on the same trials.
 
     Catch trials are kept, because they serve to exclude participants and need no scores. If there
     are only catch trials, they are treated like other trials.

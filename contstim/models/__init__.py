@@ -33,9 +33,9 @@ class ModelSpec:
     options
         Pairs of an option and its value, sorted by option.
     alias
-        Shorter specification of the same model, which the text shows instead, together with the
-        options that differ from it. The file of a bundled model depends on the machine; its alias,
-        for example ``contstim:gpt``, does not.
+        Specification of a bundled model, for example ``contstim:gpt``. ``str(spec)`` shows it in
+        place of the path of the model's file, which depends on the machine, and adds only options
+        with other values than in the alias.
     name
         Display name of the model in tables and figures; empty if it has none. The text does not
         include it.

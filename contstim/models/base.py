@@ -29,10 +29,10 @@ UNSTATED = "not stated"
 
 @dataclass(frozen=True)
 class Event:
-    """Event whose probability a model states, for example that a sentence's words follow ``<s>``.
+    """Definition of the event whose log-probability a model computes as the score of a sentence.
 
-    *Event* is the term of probability theory. The score of a sentence is the log-probability of
-    this event, so scores of two models are comparable only if their events are equal.
+    For example, the event can be that the words of the sentence and the end symbol ``</s>`` follow
+    the start symbol ``<s>``. Scores of two models are comparable only if their events are equal.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class ScoreKind:
 @displayable
 @dataclass(frozen=True)
 class TokenScores:
-    """Scored tokens of a sentence with log-probabilities (nats); the end belongs to the last word.
+    """Scored tokens of a sentence with their log-probabilities in nats.
 
     Attributes
     ----------

@@ -45,8 +45,9 @@ class LogitsModel(SentenceModel):
         the next token at each position, shape (B, L, V), for a vocabulary of V tokens. It returns
         an array, a tensor, or an object with the attribute ``logits``.
     tokenizer
-        A fast tokenizer of transformers, a tokenizer of tokenizers, or a function that maps a
-        sentence to its token ids and their character offsets. No special tokens are added.
+        A fast tokenizer of the package `transformers`, a tokenizer of the package `tokenizers`, or
+        a function that maps a sentence to its token ids and their character offsets. No special
+        tokens are added.
     start
         Id of the token before the sentence. The default is the tokenizer's BOS token.
     end
@@ -234,7 +235,7 @@ def _make_encoder(tokenizer: Any, name: str) -> Callable[[str], Encoding]:
     Parameters
     ----------
     tokenizer
-        Tokenizer of the package transformers or tokenizers, or already a function of this kind.
+        Tokenizer of the package `transformers` or `tokenizers`, or a function with this result.
     name
         Name of the model, for error messages.
     """

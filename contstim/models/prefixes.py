@@ -166,7 +166,7 @@ class PrefixModel:
 def empty_prefix(
     model: SentenceModel, word_lists: tuple[WordList, WordList], *, guide: bool = False
 ) -> Prefixes | None:
-    """Return a model's empty prefix, extended by lists of first words and of later words.
+    """Return the empty prefix under a model, from which sentences are written word by word.
 
     The result is None if the model cannot score or propose words from left to right.
 

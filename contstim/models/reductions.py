@@ -155,7 +155,8 @@ class ReducedModel(SentenceModel):
     Raises
     ------
     InputError
-        If the reduction needs a unigram model and gets none, or the reverse.
+        If the reduction needs a unigram model and none is given, or if it needs none and one is
+        given.
     """
 
     def __init__(
@@ -364,7 +365,7 @@ def surprisal(
     Returns
     -------
     list of arrays
-        S arrays (W,); NaN for words that are not scored.
+        One array for each sentence, with one element per word; NaN for words without a score.
 
     Raises
     ------

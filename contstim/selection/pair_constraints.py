@@ -36,9 +36,9 @@ def propose_feasible(
     Parameters
     ----------
     ranked
-        Ranked sentences.
+        Sentences with their ranks under each model.
     rows
-        Rows of the sentences that may be paired.
+        Indices, in `ranked`, of the sentences that may be paired.
     constraints
         Constraints, as returned by `merge_equal`.
     n
@@ -51,7 +51,7 @@ def propose_feasible(
     Returns
     -------
     (n_pairs, 2) array
-        Rows of the sentences of candidate pairs.
+        Indices, in `ranked`, of the two sentences of each proposed pair.
 
     Raises
     ------
@@ -113,9 +113,9 @@ def build_pair_constraints(
     constraints
         Constraints, as returned by `merge_equal`.
     ranked
-        Ranked sentences.
+        Sentences with their ranks under each model.
     pairs : (K, 2) array
-        Rows of the two sentences of each candidate pair.
+        Indices, in `ranked`, of the two sentences of each candidate pair.
     preferences : (K, M) array
         1 if a model prefers sentence 1 of a candidate, -1 if it prefers sentence 2, 0 otherwise.
     n

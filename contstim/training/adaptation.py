@@ -205,9 +205,9 @@ def adapt(
 
     The weights are evaluated at regular intervals. The weights with the lowest pseudo-perplexity on
     held-out text of the domain, possibly the original ones, are written to a new folder, together
-    with the record ``adaptation.json``. The folder is a checkpoint of transformers, which is loaded
-    as ``hf:OUT``. The same arguments yield the same weights on the same machine with the same
-    number of threads.
+    with the record ``adaptation.json``. The folder is a checkpoint of the package `transformers`,
+    which is loaded as ``hf:OUT``. The same arguments yield the same weights on the same machine
+    with the same number of threads.
 
     Parameters
     ----------
@@ -434,7 +434,7 @@ def write_checkpoint(folder: Path, model: Any, tokenizer: Any, record: dict[str,
     folder
         Folder to write.
     model, tokenizer
-        Network and tokenizer of transformers.
+        Network and tokenizer of the package `transformers`.
     record
         Training record as JSON values, written to ``adaptation.json``.
 

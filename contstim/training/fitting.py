@@ -172,7 +172,7 @@ def _count_frozen_layers(network: Any, n_trained: int | None) -> int:
     Parameters
     ----------
     network
-        Encoder of transformers.
+        Encoder of the package `transformers`.
     n_trained
         Number of upper layers to train; None to train all layers.
 

@@ -44,10 +44,10 @@ def cross_entropy(
 ) -> Tensor:
     """Return the mean cross-entropy of next-token predictions in nats.
 
-    The loss of a prediction of token t from the network's output vector h (the query) is
-    log Z - s_t, where s = E h + b are the logits.
-    The normaliser Z is the sum of exp(s) over the head tokens, the target, and the tokens drawn
-    from the tail, multiplied by their importance weights. A drawn target is not counted twice.
+    The network predicts a token t, the target, from its output vector h (the query). The loss is
+    log Z - s_t, where s = E h + b are the logits. The normaliser Z is the sum of exp(s) over the
+    most frequent tokens (head), the target, and tokens drawn from all others (tail). Drawn tokens
+    are multiplied by their importance weights. A drawn target is not counted twice.
 
     Parameters
     ----------

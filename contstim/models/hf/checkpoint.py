@@ -41,7 +41,7 @@ class Checkpoint:
     network
         Network with its language-model head.
     tokenizer
-        Tokenizer as loaded by transformers.
+        Tokenizer loaded by the package `transformers`.
     max_tokens
         Maximum number of input tokens, special tokens included; None if there is no limit.
     mask_id
@@ -76,7 +76,7 @@ def digest_weights(weights: Mapping[str, torch.Tensor], tokenizer: Any, config: 
     weights
         Mapping from name to weight tensor of the network.
     tokenizer, config
-        Tokenizer and configuration as loaded by transformers.
+        Tokenizer and configuration loaded by the package `transformers`.
     """
     return digest_parts(_serialise_parts(weights, tokenizer, config))
 
@@ -222,7 +222,7 @@ def _find_model_kind(config: Any, spec: ModelSpec) -> str:
     Parameters
     ----------
     config
-        Configuration of the model, as loaded by transformers.
+        Configuration of the model, loaded by the package `transformers`.
     spec
         Model specification, for the error message.
 
@@ -267,9 +267,9 @@ def find_max_tokens(model: Any, tokenizer: Any) -> int | None:
     Parameters
     ----------
     model
-        Network as loaded by transformers.
+        Network loaded by the package `transformers`.
     tokenizer
-        Tokenizer as loaded by transformers.
+        Tokenizer loaded by the package `transformers`.
     """
     names = ("max_position_embeddings", "n_positions", "max_seq_len")
     # Configurations use one of these names for the limit. Other values than positive numbers mean

@@ -106,7 +106,7 @@ class EncodedSentence:
 
 @dataclass(frozen=True, eq=False)
 class CandidateTokens:
-    """Token ids of each of V candidate words, with a trie and arrays derived from them."""
+    """Token ids of each of V candidate words, with a trie (prefix tree) and arrays made of them."""
 
     tokens: list[tuple[int, ...]]
 
@@ -145,7 +145,7 @@ class SubwordTokenizer:
     Parameters
     ----------
     tokenizer
-        Tokenizer as loaded by transformers.
+        Tokenizer loaded by the package `transformers`.
     options
         Treatment of the first word, final punctuation and unknown words.
     name

@@ -123,7 +123,10 @@ def supports_cache(
 
 
 def _gives_same_logits(network: Network, length: int, prefix: Sequence[int]) -> bool:
-    """Compare the logits of `length` tokens that begin with `prefix` with and without a cache."""
+    """Return whether a network computes the same logits with and without a cache.
+
+    The test sequence has `length` tokens, the first of which are `prefix`.
+    """
     # Compute pseudo-random tokens in one pass, and with their first tokens from a cache.
     ids = network.sample_ids(length, prefix)
     sequence = torch.from_numpy(ids[None]).to(network.device)

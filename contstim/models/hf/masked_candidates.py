@@ -72,7 +72,7 @@ class MaskedWord:
         Masked copies of the sentence with a word of `n` tokens, and the predictions from them whose
         weighted sum is the score. R is the number of copies.
     predictions
-        Classes of these predictions.
+        Indices of these predictions in four groups.
     shared, individual
         Indices of the predictions from copies that mask the whole word, and from other copies.
     ids

@@ -171,7 +171,7 @@ class Network:
     Parameters
     ----------
     model
-        Network as loaded by transformers.
+        Network loaded by the package `transformers`.
     device
         Device of the weights.
     attends_to_all

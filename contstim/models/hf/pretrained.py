@@ -55,7 +55,7 @@ _MAX_COMPONENTS = 10_000
 
 @contextmanager
 def silence_transformers() -> Iterator[None]:
-    """Suppress messages and progress bars of transformers."""
+    """Suppress messages and progress bars of the package `transformers`."""
     level = transformers_logging.get_verbosity()
     had_bars = transformers_logging.is_progress_bar_enabled()
     # Change the settings, and restore them at the end.
@@ -74,7 +74,7 @@ def silence_transformers() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class CheckpointSource:
-    """Location of a checkpoint, as arguments of the method ``from_pretrained`` of transformers.
+    """Location of a checkpoint, as arguments of the method ``from_pretrained``.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ def locate_checkpoint(spec: ModelSpec) -> CheckpointSource:
 
 @dataclass(frozen=True, eq=False)
 class PretrainedNetwork:
-    """A network and its tokenizer as loaded by transformers.
+    """A network and its tokenizer loaded by the package `transformers`.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class PretrainedNetwork:
     missing
         Names of the weights that the network needs and the checkpoint lacks, sorted.
     code_digest
-        SHA-256 of the checkpoint's own code, hexadecimal; empty if it has none.
+        SHA-256, as hexadecimal text, of the Python code in the checkpoint; empty if it has none.
     """
 
     config: Any
@@ -166,8 +166,8 @@ def load_pretrained(
     source
         Location of the checkpoint.
     loader_for
-        Function that maps the configuration to the class of transformers that loads the network,
-        for example ``AutoModelForCausalLM``.
+        Function that maps the configuration to the class of the package `transformers` that loads
+        the network, for example ``AutoModelForCausalLM``.
     dtype
         Data type of the weights.
     description
@@ -276,7 +276,7 @@ def _load_with_code(
 ) -> tuple[Any, list[str]]:
     """Build a network with the checkpoint's own code, and read its weights.
 
-    The code is written for one version of transformers. In other versions, the functions that load
+    The code is written for one version of `transformers`. In other versions, functions that load
     weights often fail, while the network itself works. The weights are therefore read here instead
     of by the code.
 

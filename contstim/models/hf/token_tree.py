@@ -335,7 +335,10 @@ def supports_tree_cache(network: Network, length: int, prefix: Sequence[int]) ->
 
 
 def _cache_gives_same_logits(network: Network, length: int, prefix: Sequence[int]) -> bool:
-    """Compare the logits of two sequences of `length` tokens with and without a `TreeCache`."""
+    """Return whether a network computes the same logits with and without a `TreeCache`.
+
+    Two sequences of `length` tokens, which begin with `prefix`, are tested.
+    """
     n_cached = max(_TESTED_CACHE, 2 * length)
     # Cache all but the last nine of some pseudo-random tokens.
     ids = network.sample_ids(length, prefix)
@@ -391,7 +394,10 @@ def supports_trees(
 def _tree_gives_same_logits(
     network: Network, n_tokens: int, depth: int, prefix: Sequence[int]
 ) -> bool:
-    """Compare the logits in a tree with the logits in its sequences, of `depth` tokens each."""
+    """Return whether a network computes the same logits in a tree as in separate sequences.
+
+    The tested tree has `n_tokens` tokens, and its sequences have `depth` tokens each.
+    """
     ids = network.sample_ids(n_tokens, prefix)
     # Make sequences of `depth` tokens from the n_tokens sampled tokens. All sequences begin like
     # the first one. They share one half and one quarter of its tokens by turns, so that the tree

@@ -4,7 +4,7 @@ The folder of a model contains
 
 - ``contstim.json``: the training record;
 - ``README.md``: the model card;
-- ``encoder/``: the pretrained encoder as a checkpoint of transformers;
+- ``encoder/``: the pretrained encoder as a checkpoint of the package `transformers`;
 - ``NAME.safetensors``: the head and the trained encoder weights of each member.
 
 Folders are written atomically.

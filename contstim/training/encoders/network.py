@@ -151,7 +151,7 @@ def _restrict_to_first_token(network: Any, device: torch.device) -> None:
     Parameters
     ----------
     network
-        Encoder of transformers, which is modified in place.
+        Encoder of the package `transformers`, which is modified in place.
     device
         Device of the network.
     """
@@ -187,7 +187,7 @@ class EncoderWithHead:
     Attributes
     ----------
     network
-        Encoder of transformers.
+        Encoder of the package `transformers`.
     head
         Linear layer from the first token's output to K outputs.
     """
