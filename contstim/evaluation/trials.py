@@ -336,9 +336,9 @@ def factors_match_conditions(data: TrialData) -> bool:
     # Number the combinations of levels, and look up the condition of each choice.
     combination = table.groupby(factor_names, sort=False).ngroup().to_numpy()
     condition = data.pairs["condition"].to_numpy()[data.pair][is_experimental]
-    # In a one-to-one relation, there are as many distinct pairs as distinct values of either.
-    n_pairs = len(set(zip(combination, condition, strict=True)))
-    return n_pairs == len(pd.unique(combination)) == len(pd.unique(condition))
+    # One-to-one: as many distinct pairs (combination, condition) as combinations and conditions.
+    n_relations = len(set(zip(combination, condition, strict=True)))
+    return n_relations == len(pd.unique(combination)) == len(pd.unique(condition))
 
 
 def split_by_level(

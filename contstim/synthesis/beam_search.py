@@ -335,7 +335,8 @@ class BeamSearch:
         """
         bounds = [prefixes.upper_bounds()[0] for prefixes in beam]
         # The log-probability of a word after a prefix is estimated as an upper bound, one array of
-        # shape (prefixes, words) for each model, plus an offset that depends only on the word.
+        # shape (prefixes, words) for each model, plus an offset that depends only on the word. Each
+        # model has a pair of arrays of offsets: for first words, and for words at later positions.
         offsets = np.stack([pair[min(position, 1)] for pair in self.offsets])
         is_allowed = self._mask_allowed_words(words, beam[0].next_words, position)
         # Compute the Lagrangian of each prefix (row) with each permitted next word (column).

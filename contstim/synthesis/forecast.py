@@ -36,8 +36,10 @@ def find_stop_reason(
     """
     if n_expected > n_found or len(gains) <= WINDOW:
         return None
+    # Continue if the loss has decreased enough since `WINDOW` rounds ago.
     if gains[-1] > (1 + min_improvement) * gains[-1 - WINDOW]:
         return None
+    # Stop, and state whether too few triplets were found or only the loss no longer improves.
     if n_found < n_wanted:
         return f"none are expected in the next {WINDOW} batches"
     return f"the last {WINDOW} batches improved the loss by at most {min_improvement:.0%}"
@@ -83,6 +85,8 @@ def count_expected_triplets(
     n_usable = is_usable.sum(axis=1)
     n_none, n_one = int((n_usable == 0).sum()), int((n_usable == 1).sum())
     probabilities[n_usable == 0] = 1 - math.exp(-(factor - 1) * n_one / max(1, n_none))
+    # A triplet is complete if all of its requests (`group`) receive a sentence: multiply their
+    # probabilities, which `islice` takes from the list for all requests.
     by_request: Iterator[float] = iter(probabilities.tolist())
     return round(sum(math.prod(itertools.islice(by_request, len(group))) for group in triplets))
 

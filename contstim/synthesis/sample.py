@@ -96,6 +96,7 @@ class GuidedSampling(SamplingOptions, Strategy):
                 words = Sentence.parse(draft.sentence, natural.language).words
                 search.accept(natural.with_words(words))
             gains.append(-search.loss(search.current_scores))
+            # One sentence is wanted and expected (1, 1). It is found if the loss has decreased.
             if find_stop_reason(gains, self.min_improvement, int(gains[-1] > 0), 1, 1):
                 break
         return True

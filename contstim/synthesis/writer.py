@@ -62,7 +62,7 @@ class SamplingOptions:
         Strength of the influence of the compared models: factor of the weighted sum of their
         log-probabilities.
     min_end_probability
-        Minimum probability of the end of the sentence at which the writer may end it.
+        Minimum probability of a final punctuation mark for which a sentence may end there.
     lengths
         Range of the number of words, for example ``7-9``. None: from one word fewer to one word
         more than the natural sentences have.

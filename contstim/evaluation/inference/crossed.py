@@ -28,7 +28,7 @@ _TOO_FEW_JUDGES = (
 
 @dataclass(frozen=True, eq=False)
 class QuasiFInference:
-    """Quasi-F tests with Satterthwaite degrees of freedom (Clark 1973), see `CrossedDesign`.
+    """Tests of means over participants and items (quasi-F, Clark 1973), see `CrossedDesign`.
 
     Attributes
     ----------
@@ -325,7 +325,7 @@ class _Sample:
         item_effects
             ``random`` or ``fixed``.
         is_upper
-            Whether the observations belong to the upper noise ceiling, which has another maximum.
+            Whether the observations are of the upper noise ceiling, which has a different maximum.
         """
         if not self.is_defined.any():
             return MeanEstimate(np.nan, np.nan, np.nan), np.nan

@@ -70,9 +70,9 @@ class MeanEstimate:
         Parameters
         ----------
         chance
-            Value of a model that guesses; z = 0.
+            Value of a model that guesses, at which z = 0.
         maximum
-            Largest possible value; z is infinite.
+            Largest possible value, at which z is infinite.
 
         Returns
         -------

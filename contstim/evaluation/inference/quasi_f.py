@@ -285,10 +285,10 @@ class SampleMean(NamedTuple):
 class Contrast:
     """A mean of observations, or a difference between means, with its standard error.
 
-    The means of a difference can share participants and items. Their deviations are subtracted and
-    summed within participants, items and blocks before they are squared, as in a paired test. If
-    the means have different designs, the smallest effective numbers of participants and items, and
-    the largest of the estimated variances are used.
+    The means of a difference can share participants and items. The deviations of the observations
+    from both means are subtracted and summed within participants, items and blocks before they are
+    squared, as in a paired test. If the means have different designs, the smallest effective
+    numbers of participants and items, and the largest of the estimated variances are used.
 
     Attributes
     ----------

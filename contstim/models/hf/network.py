@@ -46,8 +46,8 @@ class HiddenStateSelector:
     Attributes
     ----------
     indices
-        Selected positions, shape (m,), as indices into the positions of all rows of the batch,
-        concatenated. None disables the hooks.
+        Selected positions, as indices into the concatenated rows of the batch, shape (m,). None
+        disables the hooks.
     """
 
     def __init__(self) -> None:

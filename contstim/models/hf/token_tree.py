@@ -351,8 +351,9 @@ def _cache_gives_same_logits(network: Network, length: int, prefix: Sequence[int
         layer.values = torch.cat([layer.values, layer.values[:, :, repeated]], dim=2)
     is_visible = np.arange(n_cached - 9) < length - 9
     past = TreeCache(past.ids * 2, past.cache, np.stack([is_visible, ~is_visible]))
-    # Split the last nine tokens into groups of 1, 3, 2 and 3 tokens. Append two groups to the
-    # first row, which makes two rows, and then one further group to each row.
+    # Split the last nine tokens into groups of 1, 3, 2 and 3 tokens. First append the groups a and
+    # b to row 0, which gives two new rows, and a to row 1, which gives a third. Then append c to
+    # the new row 1 and d to the new row 0.
     a, b, c, d = (tuple(group.tolist()) for group in np.split(ids[-9:], [1, 4, 6]))
     extended, _ = past.extend(network, [0, 0, 1], [a, b, a], all_logits=False)
     _, logits = extended.extend(network, [1, 0, 2], [c, d, a], all_logits=False)
