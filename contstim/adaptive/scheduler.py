@@ -83,7 +83,7 @@ class AdaptivePlan:
 @displayable
 @dataclass(frozen=True)
 class Block:
-    """Consecutive trials of one participant that are chosen after `n_processed` earlier blocks.
+    """Trials that are chosen together for one participant, and are shown one after the other.
 
     Attributes
     ----------

@@ -118,7 +118,7 @@ class AssignmentProblem:
         quota
             Number of sentences that one model accepts and another rejects.
         rows
-            Rows of the sentences to check; by default all.
+            Indices of the sentences to check; by default all.
         """
         return self.accepted[rows, quota.accept_column] & self.rejected[rows, quota.reject_column]
 
@@ -136,7 +136,7 @@ class AssignmentProblem:
         Returns
         -------
         array
-            Rows of the sentences, by increasing cost; fewer than `n` if fewer may be selected.
+            Indices of the sentences, by increasing cost; fewer than `n` if fewer may be selected.
         """
         order = self.cost_orders[quota.reject_column]
         # Check the sentences in the order of increasing cost. The first 4 n are usually sufficient.
@@ -172,7 +172,7 @@ class AssignmentProblem:
         Parameters
         ----------
         rows
-            Rows of R sentences.
+            Indices of R sentences.
 
         Returns
         -------
@@ -211,7 +211,7 @@ def assign(problem: AssignmentProblem) -> list[IntArray]:
     Returns
     -------
     list of arrays
-        Rows of the sentences chosen for each quota, by increasing cost.
+        Indices of the sentences chosen for each quota, by increasing cost.
 
     Raises
     ------

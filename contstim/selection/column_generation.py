@@ -59,7 +59,7 @@ def assign_with_constraints(
     Returns
     -------
     chosen : list of arrays
-        Rows of the sentences chosen for each quota, by increasing cost.
+        Indices of the sentences chosen for each quota, by increasing cost.
     bound : float
         Lower bound on the cost of every selection, from the linear relaxation.
     is_proven : bool
@@ -133,7 +133,7 @@ def find_fractional_assignment(
     Returns
     -------
     list of arrays
-        For each quota, the rows of the sentences with a positive weight in the fractional solution.
+        For each quota, the indices of the sentences with a positive weight in the solution.
 
     Raises
     ------
@@ -356,7 +356,7 @@ class _Relaxation:
         Yields
         ------
         allowed : (k,) array
-            Rows of the sentences that may be assigned to the quota.
+            Indices of the sentences that may be assigned to the quota.
         reduced : (k,) array
             Reduced costs of assigning these sentences to the quota.
         """
@@ -432,8 +432,8 @@ class _Relaxation:
         Returns
         -------
         chosen : list of arrays or None
-            Rows of the sentences chosen for each quota, by increasing cost. None if no solution was
-            found.
+            Indices of the sentences chosen for each quota, by increasing cost. None if no solution
+            was found.
         status : str
             Status of the solution (`Solution`).
         """
@@ -477,7 +477,7 @@ class _Relaxation:
             1 if the variable belongs to the sentence, else 0. The product with x is the number of
             quotas for which each of the R sentences is selected.
         rows : (R,) array
-            Rows of the R sentences that occur in `variables`.
+            Indices of the R sentences that occur in `variables`.
         """
         n = len(variables.quota_ids)
         # A variable assigns a sentence to a quota. Its column contains a single 1, in the row of

@@ -252,7 +252,7 @@ class RankedScores:
         Parameters
         ----------
         pairs : (P, 2) array
-            Rows of the two sentences of each pair.
+            Indices of the two sentences of each pair.
 
         Returns
         -------
@@ -269,7 +269,7 @@ class RankedScores:
         Parameters
         ----------
         pairs : (P, 2) array
-            Rows of the two sentences of each pair.
+            Indices of the two sentences of each pair.
         margin
             Difference between the fractional ranks up to which a model has no preference.
 
@@ -367,7 +367,7 @@ def find_eligible(
     Parameters
     ----------
     ranked
-        Ranked sentences.
+        Sentences with their ranks under each model.
     eligible : Series of bool, optional
         Whether each sentence may be selected, with the labels of the sentences as index; by default
         all.
@@ -375,7 +375,7 @@ def find_eligible(
     Returns
     -------
     rows : array
-        Rows in `ranked` of the sentences that may be selected.
+        Indices, in `ranked`, of the sentences that may be selected.
     excluded : dict
         Number of excluded sentences, by the first reason that applies.
 

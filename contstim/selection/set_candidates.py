@@ -62,7 +62,7 @@ def propose_even_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArra
     Returns
     -------
     (n_pairs, 2) array
-        Rows of the two sentences of each pair. Pairs are sorted by min_m |rank difference under
+        Indices of the two sentences of each pair. Pairs are sorted by min_m |rank difference under
         model m|, largest value first.
     """
     order = np.argsort(ranks.mean(axis=1), kind="stable")
@@ -117,7 +117,7 @@ def propose_extreme_pairs(ranks: FloatArray, n: int, rng: np.random.Generator) -
     Returns
     -------
     (n_pairs, 2) array
-        Rows of the sentences.
+        Indices of the sentences.
     """
     ranks = ranks.astype(np.float32)
     n_sentences, n_models = ranks.shape
@@ -176,7 +176,7 @@ def propose_targeted_pairs(
     criterion
         Criterion with standardised log-probabilities.
     rows
-        Rows of the sentences that may be paired.
+        Indices of the sentences that may be paired.
     n
         Number of pairs to select.
     model_pair_weights : (n_model_pairs,) array
@@ -185,7 +185,7 @@ def propose_targeted_pairs(
     Returns
     -------
     (n_pairs, 2) array
-        Rows of the sentences.
+        Indices of the sentences.
     """
     n_models = len(criterion.ranked.models)
     models_1, models_2 = np.triu_indices(n_models, 1)
@@ -232,7 +232,7 @@ def _find_extreme_rows(values: AnyArray, n: int) -> tuple[IntArray, IntArray]:
     Returns
     -------
     top_rows, bottom_rows : (n,) array
-        Rows of the sentences with the largest and with the smallest values, unsorted.
+        Indices of the sentences with the largest and with the smallest values, unsorted.
     """
     # `argpartition` finds the n smallest values without sorting all of them.
     return np.argpartition(-values, n - 1)[:n], np.argpartition(values, n - 1)[:n]
@@ -251,14 +251,14 @@ def _select_disjoint_pairs(
     values : (n_top, n_bottom) array
         Value of the pair of ``top_rows[a]`` and ``bottom_rows[b]`` at ``values[a, b]``.
     top_rows, bottom_rows
-        Rows of the sentences in the two lists.
+        Indices of the sentences in the two lists.
     n
         Maximum number of pairs.
 
     Returns
     -------
     (n_pairs, 2) array
-        Rows of the two sentences of each pair.
+        Indices of the two sentences of each pair.
     """
     flat_values = values.ravel()
     # Find the best combinations without sorting all of them, then sort these by decreasing value.

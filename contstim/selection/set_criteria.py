@@ -42,7 +42,7 @@ class SetCriterion(ABC):
         Ranks of the R sentences that have a score under every model. The row of a sentence is its
         index in this object.
     rows
-        Rows of the sentences from which the standard deviation of each model's log-probabilities
+        Indices of the sentences from which the standard deviation of each model's log-probabilities
         is computed.
     rank_margin : float, default 0
         Difference between the fractional ranks of two sentences up to which a model prefers none of
@@ -113,7 +113,7 @@ class SetCriterion(ABC):
         Parameters
         ----------
         pairs : (P, 2) array
-            Rows of the two sentences of each of P pairs.
+            Indices of the two sentences of each of P pairs.
 
         Returns
         -------
@@ -132,7 +132,7 @@ class SetCriterion(ABC):
         Parameters
         ----------
         pairs : (P, 2) array
-            Rows of the two sentences of each pair.
+            Indices of the two sentences of each pair.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class SetCriterion(ABC):
         Parameters
         ----------
         rows
-            Rows of the sentences that may be selected.
+            Indices of the sentences that may be selected.
         n
             Number of sentence pairs to select.
         max_occurrences

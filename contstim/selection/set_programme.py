@@ -56,7 +56,7 @@ class SetProgramme:
     criterion
         Criterion that defines the contributions.
     pairs : (n_pairs, 2) array
-        Rows of the two sentences of each candidate, in any order. Duplicates are removed, and so
+        Indices of the two sentences of each candidate, in any order. Duplicates are removed, and so
         are pairs of sentences that differ in a feature that must be equal.
     constraints
         Constraints, as returned by `merge_equal`.
@@ -68,8 +68,8 @@ class SetProgramme:
     Attributes
     ----------
     pairs : (K, 2) array
-        Rows of the two sentences of each candidate. The order is such that the first model with a
-        preference prefers sentence 1.
+        Indices of the two sentences of each candidate. The order is such that the first model with
+        a preference prefers sentence 1.
     contributions : (K, n_model_pairs) array
         Contribution of each candidate for each pair of models.
     smallest_differences : (K,) array
@@ -451,7 +451,7 @@ class _GreedySelection:
     contributions : (K, n_model_pairs) array
         How well each candidate distinguishes the two models of each pair.
     pairs : (K, 2) array
-        Rows of the two sentences of each candidate.
+        Indices of the two sentences of each candidate.
     max_occurrences
         Maximum number of selected candidates that contain the same sentence.
 

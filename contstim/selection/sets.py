@@ -240,9 +240,9 @@ class _SetSearch:
     criterion
         Criterion of the selection.
     sentences
-        Rows of the sentences from which candidate pairs are formed.
+        Indices of the sentences from which candidate pairs are formed.
     given_pairs : (n_pairs, 2) array
-        Rows of the sentences of additional candidate pairs that the user provides.
+        Indices of the sentences of additional candidate pairs that the user provides.
     constraints
         Constraints on the selected sentences, as returned by `merge_equal`.
     n

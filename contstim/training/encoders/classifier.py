@@ -25,10 +25,10 @@ _OUTPUTS = {
 
 @dataclass(frozen=True)
 class ClassifierEvent(Event):
-    """Meaning of the score of an acceptability classifier: not the probability of an event.
+    """Description of a classifier's score, which is not the log-probability of an event.
 
-    Language models state the event whose log-probability is the score. A classifier states its
-    labels instead, so that its scores are not compared with log-probabilities.
+    Language models state the event whose log-probability is the score. A classifier states the
+    meaning of its labels instead, so that its scores are not compared with log-probabilities.
 
     Attributes
     ----------
