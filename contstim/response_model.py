@@ -190,19 +190,19 @@ def log_bayes_factors(probabilities: FloatArray, weights: FloatArray | None = No
 def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatArray) -> FloatArray:
     """Bound the evidence that one sentence of a pair contributes to a model comparison.
 
-    The evidence is the expected log Bayes factor between two models.
+    The evidence is the expected log Bayes factor between two models (`log_bayes_factors`). With
+    these bounds, promising pairs can be found without computing the evidence of all pairs.
 
-    The preferences g_i and g_j of models i and j for a pair differ by a sum of two terms, one for
-    each sentence. If the absolute values of the terms are x and y, then |g_i - g_j| <= x + y, and
-    the expected log Bayes factor (see `log_bayes_factors`) is at most k(x) + k(y). This function
-    computes k.
+    The preference of model i minus that of model j is the sum of two terms, one for each sentence
+    of the pair. If the absolute values of the terms are x and y, the evidence of the pair is at
+    most k(x) + k(y). This function computes k.
 
     Parameters
     ----------
     response_model
         Model that converts preferences to probabilities of answers.
     differences : array of any shape
-        Non-negative values x.
+        Absolute values x of the terms of single sentences, in the unit of preferences.
 
     Returns
     -------
@@ -211,10 +211,13 @@ def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatAr
 
     Notes
     -----
-    Let G(t) be the largest expected log Bayes factor of any preferences with |g_i - g_j| <= t, C a
-    convex function with C >= G, and c the maximum of G. Then k(x) = min(C(2 x) / 2, c). If neither
-    k(x) nor k(y) is c, then k(x) + k(y) = C(2 x) / 2 + C(2 y) / 2 >= C(x + y) >= G(x + y), since C
-    is convex.
+    Let G(t) be the largest evidence of a pair for which the preferences of two models differ by at
+    most t, c the maximum of G, and C a convex function that is nowhere smaller than G. Then
+    k(x) = min(C(2 x) / 2, c).
+
+    The sum k(x) + k(y) is a bound: if one of the terms is c, no evidence is larger. Otherwise, the
+    sum is C(2 x) / 2 + C(2 y) / 2 >= C(x + y) >= G(x + y), because C is convex, and the preferences
+    differ by at most x + y.
     """
     grid, half_bounds, max_factor = _tabulate_evidence_bounds(response_model)
     return np.minimum(np.interp(differences, grid, half_bounds), max_factor)

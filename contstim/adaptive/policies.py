@@ -98,8 +98,7 @@ class Policy(ABC):
     Attributes
     ----------
     criterion_text
-        Criterion by which the policy chooses pairs. It completes the sentence "otherwise ..." in
-        preregistrations.
+        Criterion of the choice, which completes the sentence "otherwise ..." in preregistrations.
     uses_answers
         Whether the choice depends on previous answers.
     is_fixed_before_study
@@ -340,9 +339,8 @@ class PolicyOptions:
     shortlist
         Number of pairs from which trials are drawn, if not uniformly; at least `block_size`.
     repetition_penalty
-        Penalty for words that the block already contains: the proportion by which a pair's positive
-        value decreases if the block contains all its words, and proportionally less if it contains
-        some.
+        Penalty for words that the block already contains: proportion by which the positive value of
+        a pair decreases if the block contains all its words.
 
     Examples
     --------

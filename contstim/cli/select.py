@@ -233,19 +233,22 @@ def _report_separations(selected: pd.DataFrame, attrs: Mapping[Any, Any]) -> Non
     attrs
         Attributes of the table that `select_set` returns, which describe the selection.
     """
-    weakest = min(attrs["separations"], key=itemgetter("separated"))
-    # A sentence pair separates two models if they prefer different sentences of the pair.
+    separations = attrs["separations"]
+    # Each record contains two models and the number of sentence pairs that separate them (on which
+    # they prefer different sentences). Find the two models that the fewest pairs separate.
+    fewest = min(separations, key=itemgetter("separated"))
     print_message(
-        f"separated least: {weakest['model_1']} and {weakest['model_2']}, by "
-        f"{weakest['separated'] / len(selected):.1%} of the pairs; a pair separates "
-        f"{attrs['mean']:.2f} of {len(attrs['separations'])} model pairs on average"
+        f"separated least: {fewest['model_1']} and {fewest['model_2']}, by "
+        f"{fewest['separated'] / len(selected):.1%} of the pairs; a pair separates "
+        f"{attrs['mean']:.2f} of {len(separations)} model pairs on average"
     )
     if "log_bayes_factor" in selected:
-        # The expected log Bayes factor measures how strongly answers distinguish two models.
-        weakest = min(attrs["separations"], key=itemgetter("log_bayes_factor"))
+        # The expected log Bayes factor measures how strongly answers distinguish two models. The
+        # records contain its sum over the selected sentence pairs.
+        hardest = min(separations, key=itemgetter("log_bayes_factor"))
         print_message(
-            f"hardest to distinguish: {weakest['model_1']} and {weakest['model_2']}, by "
-            f"{weakest['log_bayes_factor'] / len(selected):.4f} nats per answer; "
+            f"hardest to distinguish: {hardest['model_1']} and {hardest['model_2']}, by "
+            f"{hardest['log_bayes_factor'] / len(selected):.4f} nats per answer; "
             f"{selected['log_bayes_factor'].mean():.4f} on average over model pairs"
         )
 

@@ -130,10 +130,10 @@ def simulate_difference(difference: float, effects: dict[str, Any]) -> StudySimu
 
 def build_pilot_simulator(
     choice_format: ChoiceFormat,
-    pilot: str,
-    questions: str | None,
-    compare: Sequence[str],
-    scores: str | None,
+    choices_path: str,
+    questions_path: str | None,
+    model_specs: Sequence[str],
+    scores_path: str | None,
 ) -> StudySimulator:
     """Create a simulator of studies like a pilot study, and report the effects of the pilot.
 
@@ -141,27 +141,27 @@ def build_pilot_simulator(
     ----------
     choice_format
         Format of the choices.
-    pilot
-        Path of the choices.
-    questions
+    choices_path
+        Path of the choices of the participants in the pilot study.
+    questions_path
         Path of the sentences of each question, for Qualtrics.
-    compare
-        Specifications of the models to compare; empty if `scores` is given.
-    scores
-        Path of log-probabilities of the models to compare.
+    model_specs
+        Specifications of the models to compare; empty if `scores_path` is given.
+    scores_path
+        Path of a table with the log-probabilities of the sentences under the models to compare.
     """
-    human = choice_format.read([pilot], questions)
+    pilot = choice_format.read([choices_path], questions_path)
     # Get the log-probabilities of the sentences from models, or from a table.
-    if compare:
-        models = load_models(compare)
-        human = exclude_unknown_words(human, [m for m in models if m.event.unknown == "error"])
-        table = model_scores(models, human.choices)
+    if model_specs:
+        models = load_models(model_specs)
+        pilot = exclude_unknown_words(pilot, [m for m in models if m.event.unknown == "error"])
+        scores = model_scores(models, pilot.choices)
     else:
-        table = read_table(str(scores))
-    for note in human.notes:
+        scores = read_table(str(scores_path))
+    for note in pilot.notes:
         print_message(note)
     # The simulated studies have the effects that are estimated from the pilot study.
-    evaluation = evaluate(human, table)
+    evaluation = evaluate(pilot, scores)
     for row in evaluation.comparisons.query("analysis == 'all'").itertuples():
         print_message(
             f"pilot: {row.model_1} minus {row.model_2}, {row.measure}: {row.difference:.3f} "
@@ -172,8 +172,8 @@ def build_pilot_simulator(
 
 def build_simulator(
     trials: str,
-    compare: Sequence[str],
-    scores: str | None,
+    model_specs: Sequence[str],
+    scores_path: str | None,
     follow: Sequence[str],
     effects: dict[str, Any],
 ) -> StudySimulator:
@@ -183,15 +183,15 @@ def build_simulator(
     ----------
     trials
         Path of the table.
-    compare
-        Specifications of the models to compare; empty if `scores` is given.
-    scores
-        Path of log-probabilities of the models to compare.
+    model_specs
+        Specifications of the models to compare; empty if `scores_path` is given.
+    scores_path
+        Path of a table with the log-probabilities of the sentences under the models to compare.
     follow
         Models that determine the simulated choices: each participant prefers the sentence with the
         higher log-probability, apart from noise. Each entry is a model specification string (for
-        example ``hf:gpt2``), or a column of `scores`, optionally followed by ``=`` and a weight. By
-        default, participants follow the first model to compare.
+        example ``hf:gpt2``), or a column of the table of log-probabilities, optionally followed by
+        ``=`` and a weight. By default, participants follow the first model to compare.
     effects
         Parameters of the simulated participants, by the name of the field of `Simulation`.
     """
@@ -200,15 +200,15 @@ def build_simulator(
     # Models to compare, and models that the simulated participants follow. By default, they follow
     # the first model to compare.
     models: pd.DataFrame | dict[str, SentenceModel]
-    if scores is not None:
-        models = read_scores(scores)
+    if scores_path is not None:
+        models = read_scores(scores_path)
         names_to_compare = [str(column) for column in models.columns]
         weights = tuple(
             parse_weight(text, names_to_compare) for text in follow or names_to_compare[:1]
         )
     else:
-        models_to_follow, weights = load_models_to_follow(follow or compare[:1])
-        models_to_compare = [load_model(spec) for spec in compare]
+        models_to_follow, weights = load_models_to_follow(follow or model_specs[:1])
+        models_to_compare = [load_model(spec) for spec in model_specs]
         names_to_compare = [model.name for model in models_to_compare]
         # A comparison needs two different models.
         for name in names_to_compare:

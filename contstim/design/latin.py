@@ -239,18 +239,18 @@ def _check_distinct_pairs(items: pd.DataFrame) -> None:
             )
 
 
-def _suggest_factors(items: pd.DataFrame, item: pd.Series) -> str:
+def _suggest_factors(versions: pd.DataFrame, item_labels: pd.Series) -> str:
     """Suggest columns that distinguish the versions of an item, for an error message.
 
-    Columns with few distinct values are added until no two rows of the same item agree in all of
-    them.
+    Columns with few distinct values are added until no two versions of the same item agree in all
+    of them.
 
     Parameters
     ----------
-    items
-        Table of items, one row per version.
-    item
-        Item to which each row belongs.
+    versions
+        Table with one row per version of an item.
+    item_labels
+        Label of the item to which each row belongs.
 
     Returns
     -------
@@ -259,15 +259,15 @@ def _suggest_factors(items: pd.DataFrame, item: pd.Series) -> str:
         if no columns distinguish the versions.
     """
     candidates: list[str] = []
-    for name in items:
+    for name in versions:
         # A column with a different value in nearly every row is not a factor.
-        has_few_values = items[name].nunique() <= len(items) / 2
+        has_few_values = versions[name].nunique() <= len(versions) / 2
         if name in ("item", "condition", "sentence", *_PAIR) or not has_few_values:
             continue
         candidates.append(str(name))
-        # Together with the item, the columns identify each row: they are sufficient.
-        if not pd.concat([item, items[candidates]], axis=1).duplicated().any():
-            # Columns with one value per item do not distinguish its versions.
-            varied = [c for c in candidates if items.groupby(item)[c].nunique().max() > 1]
+        # The columns are sufficient if no two rows agree in the item and in all these columns.
+        if not pd.concat([item_labels, versions[candidates]], axis=1).duplicated().any():
+            # Leave out columns that have the same value in all versions of each item.
+            varied = [c for c in candidates if versions.groupby(item_labels)[c].nunique().max() > 1]
             return f"--factors {' '.join(varied)}"
     return "a column 'condition'"

@@ -285,18 +285,25 @@ def draw_ratings(
 ) -> FloatArray:
     """Draw the ratings that simulated participants give to sentence pairs.
 
-    The preference of participant p for sentence 2 of pair x, which belongs to item j, is
+    Participants follow a mixture of models, which prefers sentence 2 of pair x by latent_x (see
+    `latent_preferences`). The preference of participant p for sentence 2 of this pair, which
+    belongs to item j, is
 
         exp(slope_sd z_p) latent_x + item_sd (sqrt(1 - shared) z_x + sqrt(shared) z_j) + noise z,
 
     where z_p, z_x, z_j and z are independent standard normal variables: one for each participant,
-    pair, item and trial. The sign of the preference is the choice, and its absolute value
-    determines the confidence of the rating.
+    pair, item and trial. The constants are fields of `simulation`: slope_sd is the variation
+    between participants, item_sd the standard deviation of effects that no model predicts, shared
+    the proportion of their variance that all pairs of an item have in common, and noise the
+    standard deviation of the noise in each trial.
+
+    The sign of the preference is the choice, and its absolute value determines the confidence of
+    the rating.
 
     Parameters
     ----------
     latent : array of any shape
-        Preference latent_x of the mixture of models for sentence 2 in each trial.
+        Preference latent_x of the mixture of models in each trial.
     participant_index, pair, item : arrays
         Index of the participant, of the pair and of the item of each trial, in shapes that can be
         broadcast to the shape of `latent`.

@@ -349,9 +349,8 @@ def align_choices(table: pd.DataFrame) -> pd.DataFrame:
     """Put the sentences of each pair into a standard order; exchange them and negate the rating.
 
     A pair may have been shown in both orders. Afterwards, sentence 1 is the sentence that sorts
-    first by Unicode code points, so that a pair is the same in all rows. Where the sentences are
-    exchanged, a rating r becomes -r (the scale is from -2.5 to 2.5); `swap_sides` describes the
-    changes of other columns.
+    first by Unicode code points. Where the sentences are exchanged, a rating r becomes -r, on the
+    scale from -2.5 to 2.5 (`swap_sides` describes the changes of other columns).
 
     Parameters
     ----------

@@ -149,21 +149,23 @@ def list_sentences(table: pd.DataFrame) -> list[str]:
 
 
 def read_source(path: str | Path) -> list[tuple[str, ...]]:
-    """Read the sentences of one source of a blind review.
+    """Read the sentences of one file for a blind review.
 
-    In a blind review, reviewers judge sentences from several sources, such as two methods of
-    synthesis, without knowing the source. An *entry* is a group of sentences that belong together.
+    In a blind review, reviewers judge sentences from several files, for example from two methods of
+    synthesis, without knowing from which file a sentence is.
 
     Parameters
     ----------
     path
-        A table of triplets (only their synthetic sentences are used), of pairs, or with a column
-        ``sentence``; or a text file with one sentence per line.
+        Table or text file. From each row of a table, the columns ``synthetic_1`` and
+        ``synthetic_2`` are used if they exist (so that the natural sentence of a triplet is left
+        out), or else ``synthetic``, or ``sentence_1`` and ``sentence_2``, or ``sentence``. A text
+        file contains one sentence per line.
 
     Returns
     -------
     list of tuple
-        Distinct entries. Each is a tuple with the two sentences of a row, or with one sentence.
+        Distinct rows, each as a tuple of the two sentences, or of the one sentence, that are used.
 
     Raises
     ------
@@ -194,8 +196,8 @@ def compute_approval_shares(
     Parameters
     ----------
     sources
-        Entries by name of the source. An entry is a tuple with the sentences of one row, see
-        `read_source`.
+        Rows of the file of each source, by name of the source. A row is a tuple of the sentences
+        that it contains, see `read_source`.
     decisions
         Decisions of all reviewers.
 
@@ -207,29 +209,29 @@ def compute_approval_shares(
         columns are `n` (number judged), `approved` (number approved), `share` (their ratio), and
         `ci_low` and `ci_high` (bounds of the 95 % Wilson score interval of the share).
     """
-    rows = []
+    results = []
     for reviewer in sorted({decision.reviewer for decision in decisions}):
         own_decisions = [d for d in decisions if d.reviewer == reviewer]
         is_approved = {d.sentence: d.decision == "approve" for d in own_decisions}
-        for source, entries in sources.items():
-            # An entry is a tuple with the sentences of one row of the source. Count approved
-            # sentences and, if rows have several sentences, rows with only approved sentences.
-            sentences = dict.fromkeys(text for entry in entries for text in entry)
-            entries_by_unit: dict[str, list[tuple[str, ...]]] = {}
-            entries_by_unit["sentence"] = [(text,) for text in sentences]
-            if any(len(entry) > 1 for entry in entries):
-                entries_by_unit["row"] = [*entries]
-            for unit, unit_entries in entries_by_unit.items():
-                # An entry is judged if the reviewer has decided about all its sentences.
-                judged = [entry for entry in unit_entries if {*entry} <= is_approved.keys()]
+        for source, rows in sources.items():
+            # Count approved sentences and, if rows contain several sentences, rows in which all
+            # sentences are approved.
+            sentences = dict.fromkeys(text for row in rows for text in row)
+            rows_by_unit: dict[str, list[tuple[str, ...]]] = {}
+            rows_by_unit["sentence"] = [(text,) for text in sentences]
+            if any(len(row) > 1 for row in rows):
+                rows_by_unit["row"] = [*rows]
+            for unit, unit_rows in rows_by_unit.items():
+                # A row is judged if the reviewer has decided about all its sentences.
+                judged = [row for row in unit_rows if {*row} <= is_approved.keys()]
                 if not judged:
                     continue
                 n = len(judged)
-                n_approved = sum(all(is_approved[text] for text in entry) for entry in judged)
+                n_approved = sum(all(is_approved[text] for text in row) for row in judged)
                 low, high = binomtest(n_approved, n).proportion_ci(method="wilson")
-                rows.append((source, reviewer, unit, n, n_approved, n_approved / n, low, high))
+                results.append((source, reviewer, unit, n, n_approved, n_approved / n, low, high))
     columns = ["source", "reviewer", "unit", "n", "approved", "share", "ci_low", "ci_high"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(results, columns=columns)
 
 
 def resolve_decisions(

@@ -61,7 +61,7 @@ def add_session(
     _store_consent(connection, study, row)
     # An id that another participant already uses is stored in the column `claimed`.
     participant_row = {
-        _select_id_column(connection, recruiter_id): recruiter_id,
+        _choose_id_column(connection, recruiter_id): recruiter_id,
         "parameters": json.dumps(dict(parameters)),
     }
     participant = insert_row(connection, "participants", participant_row).lastrowid
@@ -98,8 +98,9 @@ def update_imported_session(
     parameters
         URL query parameters in the other file.
     """
+    # Fill in missing values of the session from the other file. Of two start times, the earlier one
+    # is used; otherwise stored values take precedence.
     merged = {name: stored[name] or value for name, value in imported.items()}
-    # Stored values take precedence, except that the earlier start time is used.
     start_times = [time for time in (stored["started_at"], imported["started_at"]) if time]
     merged["started_at"] = min(start_times, default=0.0)
     _store_consent(connection, study, merged)
@@ -109,15 +110,17 @@ def update_imported_session(
         {**merged, "session": stored["session"]},
     )
 
-    # Merge the URL query parameters, and add the participant id if none is stored.
+    # Do the same for the participant's URL query parameters.
     query = "SELECT * FROM participants WHERE participant = ?"
     participant = connection.execute(query, (stored["participant"],)).fetchone()
     merged_parameters = json.dumps({**parameters, **json.loads(participant["parameters"])})
     query = "UPDATE participants SET parameters = ? WHERE participant = ?"
     connection.execute(query, (merged_parameters, stored["participant"]))
+    # Add the participant id of the recruitment platform if none is stored. Ids in the column
+    # `recruiter_id` are unique; an id that another participant already has is stored in `claimed`.
     has_stored_id = participant["recruiter_id"] is not None or participant["claimed"] is not None
     if recruiter_id is not None and not has_stored_id:
-        column = _select_id_column(connection, recruiter_id)
+        column = _choose_id_column(connection, recruiter_id)
         query = f"UPDATE participants SET {column} = ? WHERE participant = ?"  # noqa: S608 - constant column
         connection.execute(query, (recruiter_id, stored["participant"]))
 
@@ -140,11 +143,11 @@ def _store_consent(connection: sqlite3.Connection, study: Study, row: Mapping[st
         insert_row(connection, "consents", consent, or_ignore=True)
 
 
-def _select_id_column(connection: sqlite3.Connection, recruiter_id: str | None) -> str:
-    """Return the name of the column in which to store an id of the recruitment platform.
+def _choose_id_column(connection: sqlite3.Connection, recruiter_id: str | None) -> str:
+    """Return the column in which to store the id that a recruitment platform gave a participant.
 
-    The column ``recruiter_id`` contains unique values. If another participant already has the id,
-    the column ``claimed`` is used.
+    The column is ``recruiter_id``, which contains unique values, or ``claimed`` if another
+    participant already has the same id.
     """
     query = "SELECT 1 FROM participants WHERE recruiter_id = ?"
     is_used = connection.execute(query, (recruiter_id,)).fetchone() is not None

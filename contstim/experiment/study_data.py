@@ -457,28 +457,33 @@ def _list_table_columns(
         Mapping from the name of a table to its columns.
     """
     presentation = study.presentation
-    is_pair = presentation.is_pair
-    fixed_columns = _CHOICE_TABLE if is_pair else _ANSWER_TABLE
+    # The main table contains choices between two sentences, or answers to single sentences.
+    main_table = "choices" if presentation.is_pair else "answers"
+    fixed_columns = _CHOICE_TABLE if presentation.is_pair else _ANSWER_TABLE
+    # Trial columns come from the table of the design and, in an adaptive study, from the policy and
+    # the pool of sentence pairs. All pairs of the pool have the same columns: use those of pair 1.
     policy_columns = () if study.adaptive is None else SELECTION_COLUMNS
-    design_columns = dict.fromkeys((*study.design.columns, *policy_columns, *pair_rows.get(1, {})))
-    further_columns = [name for name in design_columns if name not in fixed_columns]
-    main_columns = (*fixed_columns, *further_columns)
+    trial_columns = dict.fromkeys((*study.design.columns, *policy_columns, *pair_rows.get(1, {})))
+    trial_columns_left = [name for name in trial_columns if name not in fixed_columns]
+    main_columns = (*fixed_columns, *trial_columns_left)
 
-    # Details are values that the page sent in addition to answers. Sort their names by the number
-    # of participants, in decreasing order.
-    participants: dict[str, set[str]] = defaultdict(set)  # by name of the detail
+    # Details are values that the page sent in addition to answers. The details that the most
+    # participants sent become columns.
+    participants_by_detail: dict[str, set[str]] = defaultdict(set)
     for detail in details:
         if detail["name"] not in main_columns:
-            participants[detail["name"]].add(detail["participant"])
-    detail_columns = sorted(participants, key=lambda name: (-len(participants[name]), name))
+            participants_by_detail[detail["name"]].add(detail["participant"])
+    n_participants = {name: len(sent) for name, sent in participants_by_detail.items()}
+    detail_columns = sorted(n_participants, key=lambda name: (-n_participants[name], name))
 
     columns = {**_COLUMNS, "choices": (), "answers": ()}
-    main_table = "choices" if is_pair else "answers"
     columns[main_table] = (*main_columns, *detail_columns[:_MAX_DETAIL_COLUMNS])
-    if not is_pair:
-        fields_shown = {*presentation.required_fields, *presentation.optional_fields}
-        design_columns_of_words = [name for name in further_columns if name not in fields_shown]
-        columns["words"] = (*_COLUMNS["words"], *design_columns_of_words)
+    if not presentation.is_pair:
+        # The table `words` (one row per word that was read) contains the same trial columns, except
+        # for the texts that were shown.
+        shown_texts = {*presentation.required_fields, *presentation.optional_fields}
+        trial_columns_of_words = (name for name in trial_columns_left if name not in shown_texts)
+        columns["words"] = (*_COLUMNS["words"], *trial_columns_of_words)
     return columns
 
 

@@ -305,7 +305,7 @@ class _DesignReader:
         self._content_by_number: dict[str, tuple[str, ...]] = {}
 
     def add_row(self, row: Mapping[str, str]) -> None:
-        """Check a row of the table, and add its trial to the list of its participant."""
+        """Check a row of the table, and store its trial in `trials` and its group in `groups`."""
         assignment = _parse_number(row, "participant")
         group = _parse_number(row, "group")
         position = _parse_number(row, "trial")

@@ -315,7 +315,7 @@ class SentenceModel(ABC):
     @property
     @abstractmethod
     def event(self) -> Event:
-        """Event whose log-probability is the score: units, start and end symbols, punctuation."""
+        """Description of what is scored: units, start and end symbols, treatment of punctuation."""
 
     @property
     @abstractmethod

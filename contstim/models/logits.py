@@ -121,7 +121,7 @@ class LogitsModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Event whose log-probability is the score: tokens after the start token, end if scored."""
+        """Description of what is scored: tokens after the start token, perhaps with the end."""
         return self._event
 
     @property

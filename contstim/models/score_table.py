@@ -62,9 +62,10 @@ def score_sentences(sentences: Sequence[str], models: SentenceModel | str | Mode
 
 
 def model_name_in_spec(spec: str) -> str:
-    """Return the model or column to which a specification ``table:FILE?model=...`` refers.
+    """Return NAME from the specification of a score table, ``table:FILE?model=NAME``.
 
-    The result is empty for all other specifications.
+    Tables with one column per model are specified by ``table:FILE?column=NAME`` instead. For any
+    other specification, the result is an empty string.
     """
     with suppress(InputError):
         parsed = ModelSpec.parse(spec)

@@ -110,8 +110,9 @@ class StudyPlan:
     study, sentences, vocabulary
         Options of the study, of its natural sentences, and of the words in synthetic sentences.
     stages
-        Options of the stages, for example `SynthesisOptions`; at most one object per stage. A stage
-        with options is executed only if the plan contains an object of its class.
+        Options of the stages to execute, for example a `SynthesisOptions` object for the synthesis
+        of sentences; at most one object per stage. Stages that need options are skipped if this
+        attribute contains no options for them.
     folder
         Folder of the plan. Relative paths in the plan refer to it.
     loaded_vocabulary

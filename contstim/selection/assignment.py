@@ -53,10 +53,14 @@ class Quota:
     accept_column: int
     n_sentences: int
 
+    @property
+    def is_first(self) -> bool:
+        """Whether the sentences are the first of their pairs, which model 1 accepts."""
+        return self.position == POSITIONS[0]
+
     def __str__(self) -> str:
         model_1, model_2 = self.models
-        is_first = self.position == POSITIONS[0]
-        accept, reject = (model_1, model_2) if is_first else (model_2, model_1)
+        accept, reject = (model_1, model_2) if self.is_first else (model_2, model_1)
         return (
             f"model pair {model_1} and {model_2}, {self.position} (accepted by {accept}, "
             f"rejected by {reject})"
@@ -167,7 +171,8 @@ class AssignmentProblem:
     def cost_matrix(self, rows: IntArray) -> FloatArray:
         """Return the cost of assigning each sentence to each quota.
 
-        A quota is a number of sentences that one model accepts and another rejects.
+        A quota is the number of sentences to select that one model ranks high and another ranks
+        low.
 
         Parameters
         ----------
@@ -190,7 +195,8 @@ class AssignmentProblem:
 def assign(problem: AssignmentProblem) -> list[IntArray]:
     """Assign sentences to quotas at minimum cost (see `AssignmentProblem`).
 
-    A quota is a number of sentences that one model accepts and another rejects. The algorithm is:
+    A quota is the number of sentences to select that one model ranks high and another ranks low.
+    The algorithm is:
 
     1. Find the *candidates* of each quota: the K sentences with the lowest costs among the
        sentences that may be assigned to it.
@@ -259,9 +265,10 @@ def _describe_shortage(
 ) -> str:
     """Describe which quotas have too few sentences in an assignment problem without a solution.
 
-    A quota is a number of sentences that one model accepts and another rejects. By Hall's theorem,
-    a problem without a solution has a set of quotas that together need more sentences than are
-    allowed for any of them. This function finds such a set from a maximum matching.
+    A quota is the number of sentences to select that one model ranks high and another ranks low. By
+    Hall's theorem, a problem without a solution has a set of quotas that together need more
+    sentences than are allowed for any of them. This function finds such a set from a maximum
+    matching.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Assignment of sentences to pairs of models under constraints, by column generation.
 
-A *quota* is a number of sentences that one model accepts and another rejects (`Quota`). The integer
-programme has a binary variable x_j for each combination j of a quota and a sentence that may be
+A *quota* (`Quota`) is the number of sentences to select that one model ranks high and another ranks
+low. The integer programme has a binary variable x_j for each quota and each sentence that may be
 assigned to it. There may be millions of variables, so only a part of them is used (column
 generation). The *reduced cost* of a variable, its cost minus the dual prices of its constraints,
 estimates how much the total cost increases if its sentence is assigned to its quota.
@@ -44,8 +44,8 @@ def assign_with_constraints(
 ) -> tuple[list[IntArray], float, bool]:
     """Assign sentences to quotas at minimum cost, subject to additional linear constraints.
 
-    A quota is a number of sentences that one model accepts and another rejects. `AssignmentProblem`
-    and `ConstraintRows` state the problem and the constraints as formulas.
+    A quota is the number of sentences to select that one model ranks high and another ranks low.
+    `AssignmentProblem` and `ConstraintRows` contain the formulas.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class _Relaxation:
     """Linear relaxation of an assignment problem with additional constraints.
 
     The variable x_j >= 0 is the fraction of a sentence s that is assigned to a quota a. A quota is
-    a number of sentences that one model accepts and another rejects.
+    the number of sentences to select that one model ranks high and another ranks low.
 
         minimise    sum_j cost_j x_j
         subject to  sum_{j of quota a} x_j = n_sentences(a)   (price u_a),
@@ -391,8 +391,8 @@ class _Relaxation:
     ) -> tuple[_Variables, bool]:
         """Return the variables with a reduced cost of at most `max_reduced_cost`.
 
-        A variable assigns a sentence to a quota, a number of sentences that one model accepts and
-        another rejects. Its reduced cost estimates by how much the total cost increases.
+        A variable assigns a sentence to a quota, the number of sentences to select that one model
+        ranks high and another ranks low. Its reduced cost estimates the increase of the total cost.
 
         Returns
         -------
@@ -402,11 +402,10 @@ class _Relaxation:
             Whether these are all variables of the problem.
         """
         quota_ids, sentence_ids, has_all = [], [], True
-        threshold = max_reduced_cost + _TOLERANCE * max(
-            1.0, max_reduced_cost
-        )  # for rounding errors
-        # A variable assigns a sentence to a quota, a number of sentences that one model accepts and
-        # another rejects. Its reduced cost estimates by how much the total cost increases.
+        # A variable assigns a sentence to a quota, the number of sentences to select that one model
+        # ranks high and another ranks low. Its reduced cost estimates by how much the total cost
+        # increases. The tolerance allows for rounding errors.
+        threshold = max_reduced_cost + _TOLERANCE * max(1.0, max_reduced_cost)
         for quota_id, (allowed, reduced) in enumerate(self._reduced_costs(dual)):
             cheap = allowed[reduced <= threshold]
             has_all = has_all and len(cheap) == len(allowed)
@@ -419,8 +418,8 @@ class _Relaxation:
     ) -> tuple[list[IntArray] | None, str]:
         """Solve the integer programme with HiGHS for a subset of its variables.
 
-        A variable is 1 if a sentence is assigned to a quota, a number of sentences that one model
-        accepts and another rejects. Variables outside the subset are fixed at 0.
+        A variable is 1 if a sentence is assigned to a quota, the number of sentences to select that
+        one model ranks high and another ranks low. Variables outside the subset are fixed at 0.
 
         Parameters
         ----------
@@ -465,8 +464,8 @@ class _Relaxation:
     def _build_count_matrices(self, variables: _Variables) -> tuple[csr_array, csr_array, IntArray]:
         """Build two matrices, which count the selected variables by quota and by sentence.
 
-        Each of the n variables x_j is 1 if a sentence is selected for a quota, else 0. A quota is a
-        number of sentences that one model accepts and another rejects.
+        Each of the n variables x_j is 1 if a sentence is selected for a quota, else 0. A quota is
+        the number of sentences to select that one model ranks high and another ranks low.
 
         Returns
         -------

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, hstack
 from contstim.arrays import FloatArray, IntArray
 from contstim.errors import InputError
 from contstim.plugins import Registry
-from contstim.selection.assignment import POSITIONS, Quota
+from contstim.selection.assignment import Quota
 
 # Values in the text form of a constraint: name of the field, and function that parses the value.
 TextOptions = dict[str, Callable[[str], Any]]
@@ -28,9 +28,9 @@ CONSTRAINTS = Registry["type[SelectionConstraint]"](
 class ConstraintRows:
     """Linear constraints of the integer programme that selects sentences.
 
-    A quota (`Quota`) is a number of sentences that one model accepts and another rejects. The
-    variables are x[a, s] = 1 if sentence s is selected for quota a, and 0 otherwise. With K
-    constraints, the rows of the programme are, for k = 1..K:
+    A quota (`Quota`) is the number of sentences to select that one model ranks high and another
+    ranks low. The variables are x[a, s] = 1 if sentence s is selected for quota a, and 0 otherwise.
+    With K constraints, the rows of the programme are, for k = 1..K:
 
         lower[k] <= sum_{a, s} weights[a][s, k] x[a, s] <= upper[k].
 
@@ -97,7 +97,7 @@ class ConstraintRows:
 
         A constraint requires that the sum of the weights of all selected sentences is between the
         two bounds. The weight of a sentence may depend on the quota for which it is selected. A
-        quota is a number of sentences that one model accepts and another rejects.
+        quota is the number of sentences to select that one model ranks high and another ranks low.
 
         Parameters
         ----------
@@ -112,8 +112,8 @@ class ConstraintRows:
             Divisor by which error messages convert a violation to the unit of the feature.
         """
         n = len(names)
-        # A quota is a number of sentences that one model accepts and another rejects. If a quota
-        # has no weights, its sentences do not count in the new constraints.
+        # A quota is the number of sentences to select that one model ranks high and another ranks
+        # low. If a quota has no weights, its sentences do not count in the new constraints.
         zeros = csr_array((len(self.labels), n))
         for parts, quota_weights in zip(self._weight_parts, weights, strict=True):
             parts.append(zeros if quota_weights is None else quota_weights)
@@ -158,35 +158,35 @@ class ConstraintRows:
         self.add([weights for _ in self.quotas], -np.inf, float(limit), limited_names)
 
     def difference_weights(
-        self, model_pair: tuple[str, str], values: csr_array
+        self, model_pair: tuple[str, str], features: csr_array
     ) -> list[csr_array | None]:
         """Return weights for constraints on differences between first and second sentences.
 
-        The weighted sum is the sum of n features over the selected first sentences of the pairs for
-        two models, minus the sum over the selected second sentences.
+        With these weights, `add` constrains the sum of each feature over the selected first
+        sentences of the pairs for two models, minus its sum over the selected second sentences.
 
         Parameters
         ----------
         model_pair
             Names of the two models.
-        values
-            Values of n features for S sentences, shape (S, n).
+        features
+            Values of n features of each of S sentences, shape (S, n).
 
         Returns
         -------
         list
-            Weights for each quota: `values` for the first sentences of these models, ``-values``
-            for their second sentences, and None for the sentences of other models.
+            Weights for each quota: `features` for the first sentences of these models,
+            ``-features`` for their second sentences, and None for the sentences of other models.
         """
         weights: list[csr_array | None] = []
-        # For each pair of models, there is one quota of first and one quota of second sentences.
+        # Each pair of models has two quotas, for the first and for the second sentences of the
+        # selected sentence pairs. To subtract the second from the first sentences, the second get
+        # negative weights.
         for quota in self.quotas:
             if quota.models != model_pair:
                 weights.append(None)  # Sentences for other models do not count.
-            elif quota.position == POSITIONS[0]:
-                weights.append(values)
             else:
-                weights.append(-values)
+                weights.append(features if quota.is_first else -features)
         return weights
 
     def feature_column(self, values: pd.Series, name: str) -> csr_array:

@@ -77,6 +77,8 @@ class GuidedSampling(SamplingOptions, Strategy):
         Returns True, because the search is always complete.
         """
         natural = search.natural
+        # Samples have the length and the punctuation of the natural sentence. A word that must not
+        # change is the only word allowed at its position.
         form = SentenceForm(
             shortest=len(natural),
             longest=len(natural),
@@ -88,16 +90,17 @@ class GuidedSampling(SamplingOptions, Strategy):
         # The prompt consists of bundled English sentences. There are none for other languages.
         sentences = pool() if natural.language is ENGLISH else [str(natural)]
         prompts = [text for text in sentences if text != str(natural)] or sentences
-        gains = list[float]()
+        decreases = list[float]()  # in loss since the natural sentence (loss 0), after each batch
         for _ in range(self.n_batches):
             batch = self.sample_batch(search.problem, search.shared_vocabulary, form, prompts, rng)
             search.non_guiding_models = batch.non_guiding_models
             for draft in batch.drafts:
                 words = Sentence.parse(draft.sentence, natural.language).words
                 search.accept(natural.with_words(words))
-            gains.append(-search.loss(search.current_scores))
-            # One sentence is wanted and expected (1, 1). It is found if the loss has decreased.
-            if find_stop_reason(gains, self.min_improvement, int(gains[-1] > 0), 1, 1):
+            decreases.append(-search.loss(search.current_scores))
+            # One sentence is wanted, and it is found once a sample was accepted.
+            n_found = int(decreases[-1] > 0)
+            if find_stop_reason(decreases, self.min_improvement, n_found, n_wanted=1, n_expected=1):
                 break
         return True
 

@@ -439,29 +439,31 @@ class SentenceWriter:
             log-probability of the word, and whether the bound equals it, shape (k,).
         """
         bounds, is_exact = prefixes.upper_bounds()
-        # Estimate the log-probability of each word after each prefix, shape (prefixes, words).
+        # `bounds`, shape (R, V), are upper bounds of the log-probability of each word after each
+        # prefix. For words of one token, they are exact. For other words, estimate the value.
         estimates = np.where(is_allowed, bounds, -np.inf)
         estimates[:, ~is_exact] -= prefixes.log_group_sizes()[~is_exact]
 
-        # Select the most probable words of each prefix, in the order of their probabilities.
+        # Find the most probable words of each prefix, sorted from the most to the least probable.
         n_words = min(_MAX_WORDS, estimates.shape[1])
-        top = np.argpartition(-estimates, n_words - 1, axis=1)[:, :n_words]
-        values = np.take_along_axis(estimates, top, axis=1)
-        order = np.argsort(-values, axis=1, kind="stable")
-        top = np.take_along_axis(top, order, axis=1)
-        values = np.take_along_axis(values, order, axis=1)
-
-        # Keep the most probable words, until their total probability reaches top-p (nucleus). Of
-        # the words of several tokens, keep only a few, because they are expensive to score.
-        mass = np.exp(values)
+        words = np.argpartition(-estimates, n_words - 1, axis=1)[:, :n_words]
+        order = np.argsort(-np.take_along_axis(estimates, words, axis=1), axis=1, kind="stable")
+        words = np.take_along_axis(words, order, axis=1)
+        log_probs = np.take_along_axis(estimates, words, axis=1)
+        probabilities = np.exp(log_probs)
         total = np.exp(estimates).sum(axis=1, keepdims=True)
-        is_kept = (mass.cumsum(axis=1) - mass < self.options.top_p * total) & np.isfinite(values)
-        is_kept &= mass >= self.options.min_p * mass[:, :1]
-        is_long = is_kept & ~is_exact[top]
-        is_scored = is_long & (is_long.cumsum(axis=1) <= _MAX_LONG_WORDS)
-        is_scored &= mass >= _MIN_LONG_PROBABILITY * total
-        is_kept &= ~is_long | is_scored
+
+        # Top-p: keep the most probable words, until their total probability reaches top-p.
+        preceding = probabilities.cumsum(axis=1) - probabilities
+        is_kept = (preceding < self.options.top_p * total) & np.isfinite(log_probs)
+        # Min-p: leave out words that are much less probable than the most probable word.
+        is_kept &= probabilities >= self.options.min_p * probabilities[:, :1]
+        # Words of several tokens are expensive to score: keep only the most probable of them.
+        is_long = is_kept & ~is_exact[words]
+        is_surplus = is_long.cumsum(axis=1) > _MAX_LONG_WORDS
+        is_improbable = probabilities < _MIN_LONG_PROBABILITY * total
+        is_kept &= ~(is_long & (is_surplus | is_improbable))
 
         rows, columns = np.nonzero(is_kept)
-        indices = top[rows, columns]
+        indices = words[rows, columns]
         return rows, indices, bounds[rows, indices], is_exact[indices]

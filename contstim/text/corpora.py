@@ -273,7 +273,8 @@ class SentenceRules:
     min_words, max_words
         Minimum and maximum number of words. Default 8.
     vocabulary
-        Vocabulary that must contain each word for its position. Default None: any word.
+        Vocabulary in which all words must be listed. It has separate lists for the first word of a
+        sentence and for later words. Default None: any word.
     distinct
         Whether to reject sentences in which a word occurs twice, ignoring case. Default False.
     punctuation

@@ -33,7 +33,7 @@ _ROUNDING = 1e-10
 def estimate_contrast(
     first: Sequence[SampleMean],
     second: Sequence[SampleMean],
-    whole: CrossedDesign,
+    study: CrossedDesign,
     item_effects: str = "random",
 ) -> MeanEstimate:
     """Estimate the difference between two conditions, with its standard error.
@@ -64,7 +64,7 @@ def estimate_contrast(
     ----------
     first, second
         The mean, or the two means of a difference, in each condition.
-    whole
+    study
         Design of all C observations.
     item_effects
         ``random`` if the result is to generalise to new items, otherwise ``fixed``.
@@ -75,7 +75,7 @@ def estimate_contrast(
         Difference, first minus second condition. The standard error is NaN if a condition has too
         few participants or items.
     """
-    conditions = [Contrast.from_means(means, whole) for means in (first, second)]
+    conditions = [Contrast.from_means(means, study) for means in (first, second)]
     # A contrast is the mean of one model, or the difference between two models, in a condition.
     difference = conditions[0] - conditions[1]
     if any(condition.has_too_few_units(item_effects) for condition in conditions):
@@ -86,7 +86,7 @@ def estimate_contrast(
         return MeanEstimate(difference.value, 0.0, np.inf)
     is_random = item_effects == "random"
     # Whether each block (one participant and one item) has observations in each condition.
-    has_block = [np.bincount(whole.codes.block, c.weight) > 0 for c in conditions]
+    has_block = [np.bincount(study.codes.block, c.weight) > 0 for c in conditions]
     # 1. All blocks in both conditions: a paired comparison.
     if is_random and np.array_equal(has_block[0], has_block[1]):
         return difference.estimate()
@@ -98,38 +98,39 @@ def estimate_contrast(
     # units.
     terms_by_condition = [condition.variance_terms(item_effects) for condition in conditions]
     participants, items, residuals = zip(*terms_by_condition, strict=True)
-    terms = [*residuals, *_difference_terms(participants, conditions, whole.codes.participant)]
+    terms = [*residuals, *_difference_terms(participants, conditions, study.codes.participant)]
     if is_random:
-        terms += _difference_terms(items, conditions, whole.codes.item)
+        terms += _difference_terms(items, conditions, study.codes.item)
     variance, df = satterthwaite(terms, block_squares if is_random else 0.0)
     return MeanEstimate(difference.value, float(np.sqrt(variance)), df)
 
 
 def _difference_terms(
-    terms: Sequence[Term], conditions: Sequence[Contrast], levels: IntArray
+    terms: Sequence[Term], conditions: Sequence[Contrast], unit_codes: IntArray
 ) -> Sequence[Term]:
-    """Return how much participants, or items, contribute to the variance of a difference.
+    """Return the variance, due to participants or items, of a difference between two conditions.
 
-    If some of them occur in both conditions of the difference, their contribution is one term,
-    var(first) + var(second) - 2 cov(first, second). Otherwise, the variances of both conditions are
-    separate terms of the result.
+    If some participants (or items) have observations in both conditions, the result is one term,
+    var(first) + var(second) - 2 cov(first, second). Otherwise, the covariance is 0, and the two
+    given terms are returned unchanged.
 
     Parameters
     ----------
     terms
-        Contribution of participants (or items) to the variance of each condition.
+        Variance of the mean of each condition that is due to participants (or items).
     conditions
         The two conditions.
-    levels
+    unit_codes
         Index of the participant (or item) of each of C observations, shape (C,).
     """
-    weights = [np.bincount(levels, condition.weight) for condition in conditions]
+    weights = [np.bincount(unit_codes, condition.weight) for condition in conditions]
     # `weights` contains the total weight of each participant (or item) in both conditions. The
     # product over conditions is positive for a participant with choices in both.
     if not np.prod(weights, axis=0).any():
         return terms
-    # With K shared levels, cov = K / (K - 1) * sum of the products of their deviations, K = df + 1.
-    sums = [np.bincount(levels, condition.deviations) for condition in conditions]
+    # With K shared participants (or items), where K = df + 1, cov is K / (K - 1) times the sum of
+    # the products of their deviations.
+    sums = [np.bincount(unit_codes, condition.deviations) for condition in conditions]
     df = min(term.df for term in terms)
     covariance = (df + 1) / df * float(sums[0] @ sums[1])
     return [Term(sum(term.variance for term in terms) - 2 * covariance, df)]

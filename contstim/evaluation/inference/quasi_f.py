@@ -312,18 +312,19 @@ class Contrast:
     codes: FactorCodes
 
     @classmethod
-    def from_means(cls, means: Sequence[SampleMean], whole: CrossedDesign) -> Contrast:
+    def from_means(cls, means: Sequence[SampleMean], study: CrossedDesign) -> Contrast:
         """Create a contrast from one mean, or from the difference between two means.
 
         Parameters
         ----------
         means
             One mean, or two means of which the second is subtracted.
-        whole
-            Participants and items of all C observations of the study.
+        study
+            Participants and items of all C observations of the study, to which the indices in
+            `means` refer.
         """
-        value, weight, deviations = 0.0, np.zeros(len(whole.item)), np.zeros(len(whole.item))
-        # All arrays refer to the C observations of the whole study, so that two means that share
+        value, weight, deviations = 0.0, np.zeros(len(study.item)), np.zeros(len(study.item))
+        # All arrays refer to the C observations of the study, so that two means that share
         # participants or items can be subtracted element by element. A single mean has the sign +;
         # of two means, the second is subtracted. `strict=False` ignores the second sign if there is
         # one mean.
@@ -331,7 +332,7 @@ class Contrast:
             value += sign * design.average(observations)
             weight[rows] += design.weight / len(means)
             deviations[rows] += sign * design.deviations(observations)
-        return cls(value, weight, deviations, tuple(mean.design for mean in means), whole.codes)
+        return cls(value, weight, deviations, tuple(mean.design for mean in means), study.codes)
 
     def __sub__(self, other: Contrast) -> Contrast:
         """Return the difference between two contrasts of the same study."""

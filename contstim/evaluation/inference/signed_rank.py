@@ -37,9 +37,10 @@ class SignedRankInference:
     Attributes
     ----------
     unit
-        ``group`` or ``participant``.
+        Unit of the tests, ``group`` or ``participant``. Values are averaged within each unit, and
+        a test has one observation per unit.
     unit_codes
-        Code of the unit of each participant, shape (N,).
+        Integer code of the unit to which each participant belongs, shape (N,).
     method
         Method of `wilcoxon_signed_rank`.
     resamples
@@ -54,9 +55,9 @@ class SignedRankInference:
 
     @classmethod
     def from_options(
-        cls, data: TrialData, options: EvaluationOptions, levels: tuple[str, ...]
+        cls, data: TrialData, options: EvaluationOptions, resampling_levels: tuple[str, ...]
     ) -> SignedRankInference:
-        """Create the inference from the options of an evaluation.
+        """Choose the unit of the tests and draw the bootstrap resamples, as the options require.
 
         Parameters
         ----------
@@ -64,20 +65,20 @@ class SignedRankInference:
             Choices of all analyses.
         options
             The options `unit`, `test_method`, `n_bootstrap` and `seed` are used. The unit ``auto``
-            is replaced with groups if there are enough of them, otherwise with participants.
-        levels
-            Units that the bootstrap draws with replacement, for example participants and pairs, see
-            `draw_resamples`.
+            means groups of participants if there are enough of them, otherwise participants.
+        resampling_levels
+            What the bootstrap draws with replacement, for example participants and pairs (see
+            `draw_resamples`). It does not depend on the unit of the tests.
 
         Returns
         -------
         SignedRankInference
             Inference with its bootstrap resamples already drawn, so that all analyses share them.
         """
-        # Units of the test: groups with different sentences, or single participants.
+        # Unit of the tests: groups of participants who judged the same sentences, or participants.
         unit = inference_unit(len(data.groups)) if options.unit == "auto" else options.unit
         codes = data.group_codes if unit == "group" else np.arange(len(data.participants))
-        resamples = draw_resamples(data, levels, options.n_bootstrap, options.seed)
+        resamples = draw_resamples(data, resampling_levels, options.n_bootstrap, options.seed)
         return cls(unit, codes, options.test_method, resamples)
 
     def __call__(

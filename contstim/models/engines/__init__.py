@@ -81,7 +81,7 @@ class EngineModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Event whose log-probability is the score: the tokens of a sentence follow the context."""
+        """Description of what is scored: the tokens of a sentence after the context."""
         # Context before the first word, for example "<s> and 'Once upon a time'".
         context = [" ".join(self.leading_tokens), repr(self.prefix) if self.prefix else ""]
         return Event(

@@ -88,11 +88,11 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def event(self) -> MaskedEvent:
-        """Event whose pseudo-log-probability is the score of a sentence.
+        """Description of what is scored: the tokens of a sentence, predicted while masked.
 
-        The fields state, for example, which tokens are scored, how log-probabilities of masked
-        tokens are combined (the metric), and in which random orders the tokens are revealed. Scores
-        of different events are not comparable.
+        The fields state, for example, which tokens are visible when a token is predicted (the
+        metric), how log-probabilities are combined, and in which random orders the tokens are
+        revealed. Scores with different descriptions are not comparable.
         """
         options = self.options
         # Special tokens before every sentence, for example "[CLS]".

@@ -97,7 +97,7 @@ class TokenUnigram(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Event whose log-probability is the score: the same tokens as for the transformer."""
+        """Description of what is scored: the same tokens as for the transformer."""
         return self.model.event
 
     @property

@@ -79,10 +79,11 @@ class _BinaryVocabulary(Mapping[str, int]):
 
 
 class _TokenCache(dict[str, str]):
-    """Cache of the tokens of words, for example ``said .`` for ``said.``, as KenLM requires them.
+    """Mapping from words to their tokens, separated by spaces, for example ``said.`` to ``said .``.
 
-    A word is tokenised on first use. An unknown token is replaced by ``<unk>`` or leads to an
-    `UnknownWordError`, depending on the options of the tokenizer.
+    KenLM requires text in this form. A word is tokenised when it is first looked up. An unknown
+    token is replaced by ``<unk>`` or leads to an `UnknownWordError`, depending on the options of
+    the tokenizer.
     """
 
     def __init__(self, tokenizer: WordTokenizer) -> None:
@@ -170,7 +171,7 @@ class NgramModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Event whose log-probability is the score: words after ``<s>``, ``</s>`` if scored."""
+        """Description of what is scored: the words after ``<s>``, perhaps with the end ``</s>``."""
         # The tokenizer adds how words, punctuation and case are treated.
         return self._tokenizer.event(START, END if self.scores_end else "none")
 

@@ -55,7 +55,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Event whose log-probability is the score: words after ``<s>``, ``</s>`` if scored."""
+        """Description of what is scored: the words after ``<s>``, perhaps with the end ``</s>``."""
         # The tokenizer adds how words, punctuation and case are treated.
         return self._tokenizer.event(START, END if self._scores_end else "none")
 

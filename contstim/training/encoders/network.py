@@ -187,9 +187,9 @@ class EncoderWithHead:
     Attributes
     ----------
     network
-        Encoder of the package `transformers`.
+        Encoder network from the library `transformers`, for example a BERT model.
     head
-        Linear layer from the first token's output to K outputs.
+        Linear layer that maps the encoder's output for the first token to K values.
     """
 
     network: Any
