@@ -315,7 +315,7 @@ class SentenceModel(ABC):
     @property
     @abstractmethod
     def event(self) -> Event:
-        """Description of what is scored: units, start and end symbols, treatment of punctuation."""
+        """Definition of the score: units, start and end symbols, treatment of punctuation."""
 
     @property
     @abstractmethod

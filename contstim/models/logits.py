@@ -121,7 +121,7 @@ class LogitsModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Description of what is scored: tokens after the start token, perhaps with the end."""
+        """Definition of the score: probability of tokens after the start, perhaps with the end."""
         return self._event
 
     @property

@@ -112,7 +112,7 @@ class ScoreTableModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Description of what is scored, of which a table states only the units.
+        """Definition of the score, of which a table states only the units.
 
         Each row of the table is the score of a sentence or of a word.
         """

@@ -160,7 +160,7 @@ class WordTokenizer:
         )
 
     def event(self, start: str, end: str) -> Event:
-        """Return a description of what is scored: the words after the start symbol."""
+        """Return the definition of the score: probability of the words after the start symbol."""
         units = self.language.unit_name("words")
         return Event(units, start, end, self.punctuation, case=self.case, unknown=self.unknown)
 

@@ -81,7 +81,7 @@ class EngineModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Description of what is scored: the tokens of a sentence after the context."""
+        """Definition of the score: probability of the tokens of a sentence after the context."""
         # Context before the first word, for example "<s> and 'Once upon a time'".
         context = [" ".join(self.leading_tokens), repr(self.prefix) if self.prefix else ""]
         return Event(

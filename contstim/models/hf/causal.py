@@ -154,7 +154,7 @@ class CausalModel(TransformerModel, PrefixModel):
 
     @property
     def event(self) -> CausalEvent:
-        """Description of what is scored: the tokens of a sentence after the start token."""
+        """Definition of the score: probability of a sentence's tokens after the start token."""
         convert = self.checkpoint.tokenizer.convert_ids_to_tokens
         # Tokens before every sentence, for example "<s>". A prompt, which is a text before the
         # sentence, is identified by its length and a digest of its tokens.

@@ -88,11 +88,11 @@ class MaskedModel(TransformerModel, PrefixModel):
 
     @property
     def event(self) -> MaskedEvent:
-        """Description of what is scored: the tokens of a sentence, predicted while masked.
+        """Definition of the score: pseudo-probability of the tokens of a sentence.
 
         The fields state, for example, which tokens are visible when a token is predicted (the
         metric), how log-probabilities are combined, and in which random orders the tokens are
-        revealed. Scores with different descriptions are not comparable.
+        revealed. Scores with different definitions are not comparable.
         """
         options = self.options
         # Special tokens before every sentence, for example "[CLS]".

@@ -97,7 +97,7 @@ class TokenUnigram(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Description of what is scored: the same tokens as for the transformer."""
+        """Definition of the score: unigram probability of the tokens of the transformer."""
         return self.model.event
 
     @property
