@@ -55,7 +55,7 @@ def run(code: str, n: int) -> dict[str, object]:
                 f"{order}.arpa")  # fmt: skip
     specs = [spec(code, order) for order in (2, 3)]
     command("synthesize", "--pair", *specs, "--sentences", "natural.txt", "--vocabulary",
-            "vocabulary.csv", "--agree", "--limit", 40,
+            "vocabulary.csv", "--edits", "agreement", "--limit", 40,
             "--out", "triplets.csv")  # fmt: skip
     triplets = pd.read_csv("triplets.csv")
     # With some hundred words, searches end in the same sentences; people see each once.
