@@ -40,7 +40,7 @@ def result_tables(
     inference: QuasiFInference | SignedRankInference,
     options: EvaluationOptions,
 ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, pd.DataFrame]]:
-    """Return tests of models and of pairs of models, and tables of participants and ceilings.
+    """Return the result tables: tests and comparisons of models, participants and ceilings.
 
     Parameters
     ----------

@@ -210,7 +210,7 @@ class SentenceScores:
 
 @dataclass(frozen=True)
 class ScoringCost:
-    """Computational cost of exact scores of a sentence with each of V candidate words.
+    """Computational cost of scoring a sentence exactly with each of V candidate words.
 
     Attributes
     ----------
@@ -461,8 +461,8 @@ def check_sentence_language(
     Raises
     ------
     InputError
-        If the model is set to a language with other words, or if a token of the model extends
-        over two words of a sentence.
+        If the language of the model splits a sentence into different words, or if a token of the
+        model extends over two words.
     """
     needs_segmentation = not (language.is_space_delimited and model.language.is_space_delimited)
     # Languages with spaces are split in the same way. Otherwise the languages must be the same.

@@ -399,7 +399,7 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
     Raises
     ------
     UnknownNameError
-        If `per` is neither.
+        If `per` is neither ``token`` nor ``word``.
     InputError
         If the corpus is empty, the model has a reduction or the model cannot score a sentence.
 

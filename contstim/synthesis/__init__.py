@@ -234,7 +234,7 @@ def synthesize(
     UnknownNameError
         If the strategy or an option does not exist.
     InputError
-        If neither or both of `problem` and the two models are given; if the two models are equal;
+        If `problem` and the two models are both given or both missing; if the two models are equal;
         if the strategy does not support the problem or an option; if the sentence has only one
         word; if `seed` or `attempt` is negative; or if the models know no word for a position.
 

@@ -1,4 +1,4 @@
-"""Forecast of the number of triplets from a larger pool of sentences, and the end of sampling."""
+"""Forecast of the number of triplets, from which the end of sampling is decided."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class MinScore:
         Raises
         ------
         InputError
-            If the text has another form.
+            If the text does not have this form.
         """
         match = _BOUND.fullmatch(text.strip())
         # The bound is a number, or relative to the score of the natural sentence, minus a number.

@@ -342,7 +342,7 @@ class SentenceRow(TableRow):
     def from_result(
         cls, reject: Sequence[str], accept: Sequence[str], result: SynthesisResult
     ) -> SentenceRow:
-        """Convert the result of a search to a row of the table of synthetic sentences.
+        """Convert a search result to the table row of its synthetic sentence.
 
         Parameters
         ----------

@@ -307,7 +307,8 @@ class WordShareLimit:
             Whether a sentence was withdrawn.
         """
         remaining = {word: self._count_remaining(word) for word in self._accepted_counts}
-        # A word may occur in a limited number of sentences. Number by which it exceeds the limit:
+        # Each word may occur in a limited number of sentences. Map words that occur in more to the
+        # number of excess sentences.
         excess = {word: -n for word, n in remaining.items() if n < 0}
         has_withdrawn = False
         # Withdraw the last sentences first, as long as they have introduced a word above its limit.

@@ -19,7 +19,7 @@ from contstim.plugins import Registry
 
 
 class Measure(ABC):
-    """Base class of measures of how well a model predicts the responses of a participant.
+    """Base class of measures, which state how well a model predicts a participant's responses.
 
     The predictions of a model are log-ratios, log p(sentence 2) - log p(sentence 1). Responses are
     ratings, positive for sentence 2, unless `responses` is overridden. A subclass defines two
@@ -101,7 +101,7 @@ class Measure(ABC):
         """
 
     def trial_influence(self, subset: Subset, prediction: FloatArray) -> FloatArray:
-        """Return the contribution of each choice to the value of a model for its participant.
+        """Return how much each choice contributes to a model's value for its participant.
 
         Standard errors are computed from one number per choice. For a measure such as accuracy this
         number is the value of the trial. The value of another measure depends on all trials of a

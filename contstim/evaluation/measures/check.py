@@ -16,7 +16,7 @@ _N_STUDIES, _N_PARTICIPANTS, _N_PAIRS, _N_MODELS = 3, 7, 9, 3
 
 
 def check_measure(measure: Measure, seed: int = 0) -> list[str]:
-    """Check that two methods of a measure compute the same value of a model for a participant.
+    """Check that two methods of a measure compute the same values for models and participants.
 
     `participant_value` computes the value directly from the participant's choices. `values`
     computes it as the mean of one number per choice, a jackknife pseudo-value. Both are called for

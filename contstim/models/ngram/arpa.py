@@ -325,7 +325,7 @@ class _WordIndex:
             raise ModelFileError(f"{name} list a word twice; the file is damaged")
 
     def find_ids(self, block: _LineBlock, field: int) -> IntArray:
-        """Return the ids of the words in one field of each of L lines, shape (L,).
+        """Look up the id of the word in one field of each line; shape (L,) for L lines.
 
         Raises
         ------

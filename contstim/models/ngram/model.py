@@ -134,7 +134,7 @@ class NgramModel(SentenceModel, PrefixModel):
     Raises
     ------
     ModelFileError
-        If the file is missing, truncated or of another format.
+        If the file is missing, is truncated, or has a different format.
     """
 
     def __init__(self, spec: ModelSpec) -> None:

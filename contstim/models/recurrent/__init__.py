@@ -403,7 +403,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], str]:
     Raises
     ------
     ModelFileError
-        If the file is missing, damaged or of another format.
+        If the file is missing, is damaged, or has a different format.
     """
     try:
         data = path.read_bytes()
@@ -438,7 +438,7 @@ def load_network(path: Path) -> tuple[RecurrentNetwork, dict[str, Any], str]:
     Raises
     ------
     ModelFileError
-        If the file is missing, damaged, or of another kind or version.
+        If the file is missing or damaged, or if its kind or version is not supported.
     """
     tensors, record, digest = read_tensors(path)
     mismatch = f"{str(path)!r} is not a recurrent network of contstim"

@@ -293,9 +293,10 @@ def load_recurrent(spec: ModelSpec) -> RecurrentModel:
     Raises
     ------
     SpecError
-        If an option is unknown, the device is not available, or the network is of another kind.
+        If an option is unknown, the device is not available, or the file contains a network of
+        the other kind.
     ModelFileError
-        If the file is missing, damaged or of another format.
+        If the file is missing, is damaged, or has a different format.
     """
     spec.check_options(_OPTIONS)
     network, _, fingerprint = load_network(spec.path)
