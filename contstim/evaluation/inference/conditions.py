@@ -39,26 +39,25 @@ def estimate_contrast(
     """Estimate the difference between two conditions, with its standard error.
 
     The compared quantity is the mean value of one model, or the difference between the means of two
-    models. The standard error depends on the design:
+    models. A *block* is a participant with an item. The standard error depends on the design:
 
-    1. Every block (participant and item) is in both conditions: the quasi-F standard error of the
-       differences within blocks, see `CrossedDesign`.
-    2. Every block is in one condition, and participants and items have equal weights in both (a
-       Latin square): the quasi-F standard error of residuals within lists, see
-       `_estimate_latin_square`.
-    3. Otherwise, the sum of the variances of both conditions minus twice their covariance. With K
-       shared items the covariance is K / (K - 1) times the sum of products of the items' deviations
-       in the two conditions, and likewise for shared participants. In complete tables of different
-       participants and the same items this is the quasi-F of participants nested in conditions
-       (Winer, Brown and Michels 1991, Statistical principles in experimental design), a sum over
-       the two conditions,
+    1. If every block occurs in both conditions, it is the quasi-F standard error of the differences
+       within blocks (`CrossedDesign`).
+    2. If every block occurs in one condition, and participants and items have equal weights in both
+       (a Latin square), it is the quasi-F standard error of residuals (`_estimate_latin_square`).
+    3. Otherwise, its square is the sum of both variances minus twice their covariance. With K
+       shared items, the covariance is K / (K - 1) times the sum of products of the items'
+       deviations in the two conditions, and likewise for shared participants. In complete tables of
+       different participants and the same items, this is the quasi-F of participants nested in
+       conditions (Winer, Brown and Michels 1991, Statistical principles in experimental design), a
+       sum over the two conditions,
 
            variance = sum (MS_participants + MS_items:conditions - MS_residual) / (N K).
 
        It is conservative for participants who judged different items in the two conditions.
 
-    With fixed items it is Student's t test of differences within participants, or Welch's t test
-    between participants.
+    With fixed items, it belongs to Student's t test of differences within participants, or to
+    Welch's t test between participants.
 
     Parameters
     ----------

@@ -384,9 +384,9 @@ def compute_shared_predictions(
     copies_with_ratios: list[tuple[float, int, int]] = []
     # Copies of the sentence that mask all n tokens of a candidate are equal for all candidates of n
     # tokens. Rank them by benefit / cost. List this ratio, n, and the copy's index in the plan.
-    for n, word in masked_words.items():
-        copies, weights = word.weigh_shared_copies()
-        ratios = weights * n_candidates[n] / len(word.ids)
+    for n, masked_word in masked_words.items():
+        copies, weights = masked_word.weigh_shared_copies()
+        ratios = weights * n_candidates[n] / len(masked_word.ids)
         if len(ratios):
             # Infinity: the best copy for each number of masks is always computed.
             ratios[np.argmax(ratios)] = np.inf
@@ -400,8 +400,8 @@ def compute_shared_predictions(
         if n_tokens <= MAX_BOUND_INPUTS * length or ratio == np.inf:
             selected_copies[n].append(copy)
     # Run the network on the selected copies.
-    for n, word in masked_words.items():
-        word.compute(np.array(selected_copies[n], dtype=np.int64))
+    for n, masked_word in masked_words.items():
+        masked_word.compute(np.array(selected_copies[n], dtype=np.int64))
 
 
 def score_masked_candidates(
