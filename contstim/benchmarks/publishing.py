@@ -100,14 +100,14 @@ class DataSetDescription:
     language: str = "en"
 
 
-def read_study_choices(folder: str | Path, data: Path | None = None) -> HumanData:
+def read_study_choices(folder: str | Path, database: Path | None = None) -> HumanData:
     """Read the choices in a study folder, from participants who answered every trial.
 
     Parameters
     ----------
     folder
         Study folder.
-    data
+    database
         Data file; by default the data file in the folder.
 
     Raises
@@ -123,7 +123,7 @@ def read_study_choices(folder: str | Path, data: Path | None = None) -> HumanDat
             f"{folder} asks about single sentences, and `publish` needs choices between two; "
             "`contstim experiment export` writes its data as Psych-DS"
         )
-    collected = read_study_data(study, data)
+    collected = read_study_data(study, database)
     choices = collected.choices
     # Leave out participants who have not answered every trial.
     complete = choices[choices["participant"].isin(collected.complete_participants)]

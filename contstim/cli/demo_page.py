@@ -107,7 +107,7 @@ def _format_ratio(log_ratio: float) -> str:
 def render_demonstration(
     pairs: Sequence[OrderedPair],
     triplets: pd.DataFrame,
-    reference: Mapping[str, Sequence[float]],
+    pool_scores: Mapping[str, Sequence[float]],
     conclusion: Sequence[str],
     figure: Axes | None,
     next_steps: Mapping[str, Sequence[str]],
@@ -120,7 +120,7 @@ def render_demonstration(
         Pairs at the top of the page.
     triplets : DataFrame
         Table of triplets, shown with one figure per pair of models.
-    reference : mapping
+    pool_scores : mapping
         Scores of natural sentences by model. The figures show percentiles among these scores.
     conclusion : sequence of str
         Sentences about the evaluation of the simulated choices.
@@ -138,7 +138,7 @@ def render_demonstration(
     for models, group in triplets.groupby(["model_1", "model_2"], sort=False):
         model_1, model_2 = (str(model) for model in models)
         axes = create_axes()[0]
-        svg = render_svg(triplet_figure(group, reference[model_1], reference[model_2], axes))
+        svg = render_svg(triplet_figure(group, pool_scores[model_1], pool_scores[model_2], axes))
         # Show the sentence of each dot as its tooltip.
         for kind in TRIPLET_COLOURS:
             for number, text in enumerate(group[kind]):

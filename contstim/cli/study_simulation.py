@@ -202,22 +202,20 @@ def build_simulator(
     models: pd.DataFrame | dict[str, SentenceModel]
     if scores_path is not None:
         models = read_scores(scores_path)
-        names_to_compare = [str(column) for column in models.columns]
-        weights = tuple(
-            parse_weight(text, names_to_compare) for text in follow or names_to_compare[:1]
-        )
+        model_names = [str(column) for column in models.columns]
+        weights = tuple(parse_weight(text, model_names) for text in follow or model_names[:1])
     else:
         models_to_follow, weights = load_models_to_follow(follow or model_specs[:1])
         models_to_compare = [load_model(spec) for spec in model_specs]
-        names_to_compare = [model.name for model in models_to_compare]
+        model_names = [model.name for model in models_to_compare]
         # A comparison needs two different models.
-        for name in names_to_compare:
-            if names_to_compare.count(name) > 1:
+        for name in model_names:
+            if model_names.count(name) > 1:
                 raise InputError(f"--compare names {name!r} twice; give different models")
         all_models = load_models([*models_to_follow.values(), *models_to_compare])
         models = {model.name: model for model in all_models}
     simulation = Simulation(weights, **effects)
-    simulator = StudySimulator.from_trials(design, models, names_to_compare, simulation)
+    simulator = StudySimulator.from_trials(design, models, model_names, simulation)
     return report_disagreements(simulator)
 
 

@@ -93,8 +93,8 @@ class EvaluationOptions:
     n_bootstrap
         Number of bootstrap samples for signed-rank inference; 0 for no intervals.
     levels
-        Units that the bootstrap draws with replacement, see `draw_resamples`; empty for the result
-        of `default_levels`.
+        Levels at which the bootstrap draws with replacement, for example participants and pairs,
+        see `draw_resamples`; empty for the result of `default_levels`.
     condition
         Columns of the choices that are experimental factors of participants or items. Models and
         their differences are compared between the levels. Analyses of all trials, or those named in

@@ -130,8 +130,8 @@ class Provenance:
     excluded
         Number of excluded rows by rule and participant, see `ExclusionLog.table`.
     levels
-        Units that the bootstrap draws with replacement, for example participants and items. Empty
-        if there is no bootstrap.
+        Levels at which the bootstrap draws with replacement, for example participants and items.
+        Empty if there is no bootstrap.
     options
         Options of the evaluation.
     preset

@@ -287,7 +287,7 @@ def write_csv(path: Path, table: pd.DataFrame) -> None:
     write_atomically(path, format_csv(escape_table(table)))
 
 
-def read_recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
+def read_recruiter_ids(study: Study, database: Path | None = None) -> pd.DataFrame:
     """Read the ids that participants have on the recruitment platform.
 
     The ids are personal data, and therefore not part of the tables of `StudyData`.
@@ -296,7 +296,7 @@ def read_recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     ----------
     study
         Study that collected the data.
-    data
+    database
         Database of the study; by default the file in the study's folder.
 
     Returns
@@ -310,7 +310,7 @@ def read_recruiter_ids(study: Study, data: Path | None = None) -> pd.DataFrame:
     InputError
         If the data file does not exist or belongs to another study.
     """
-    with closing(open_data(get_data_path(study, data))) as connection:
+    with closing(open_data(get_data_path(study, database))) as connection:
         salt = read_salt(connection)
         sessions = connection.execute(
             "SELECT session, recruiter_id, claimed, parameters FROM sessions JOIN participants"

@@ -69,7 +69,7 @@ class _SessionLog:
     events: list[Any] = field(default_factory=list)
 
 
-def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -> ImportResult:
+def import_logs(study: Study, paths: Iterable[Path], database: Path | None = None) -> ImportResult:
     """Import answers from log files into the data of a study.
 
     Experiment pages that are hosted without the study's server write the answers to log files. The
@@ -86,7 +86,7 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
         Files of JSON lines, files with one JSON array (as DataPipe writes them), or folders with
         ``.jsonl``, ``.json`` or ``.txt`` files. Each entry is an object with ``session``,
         ``assignment``, ``group``, ``digest`` and one of ``consent``, ``answers``, ``events``.
-    data
+    database
         Data file, created if it does not exist; by default the one in the study's folder.
 
     Returns
@@ -110,7 +110,7 @@ def import_logs(study: Study, paths: Iterable[Path], data: Path | None = None) -
     # Store all sessions in one transaction. Count the answers before and after, and the conflicts:
     # second, different answers to the same trial.
     query = "SELECT count(*), coalesce(sum(conflict), 0) FROM answers"
-    with write_transaction(get_data_path(study, data), study) as connection:
+    with write_transaction(get_data_path(study, database), study) as connection:
         n_before, n_conflicts_before = connection.execute(query).fetchone()
         for session, log in logs.items():
             faults = _store_session(connection, study, session, log)

@@ -29,7 +29,9 @@ _Row = Mapping[str, str]
 _CONTENT_COLUMNS = ("condition", "sentence_1", "sentence_2", "model_1", "model_2")
 
 
-def delete_participant(study: Study, identifier: str, reason: str, data: Path | None = None) -> str:
+def delete_participant(
+    study: Study, identifier: str, reason: str, database: Path | None = None
+) -> str:
     """Delete all data of a participant, so that a new participant can take the same trials.
 
     An entry remains that states the trials (number of the assignment), the time of the deletion and
@@ -43,7 +45,7 @@ def delete_participant(study: Study, identifier: str, reason: str, data: Path | 
         Code on the last screen, session id, or participant id of the recruitment platform.
     reason
         Reason for the deletion, e.g. ``asked by mail``.
-    data
+    database
         Database of the study; by default the file in the study's folder.
 
     Returns
@@ -58,7 +60,7 @@ def delete_participant(study: Study, identifier: str, reason: str, data: Path | 
     OutputError
         If the data cannot be written.
     """
-    path = schema.get_data_path(study, data)
+    path = schema.get_data_path(study, database)
     schema.check_encodable(identifier)
     schema.check_encodable(reason)
     with schema.write_transaction(path) as connection:
@@ -183,7 +185,7 @@ def release_sessions(
     study: Study,
     reasons: Mapping[str, str],
     idle_minutes: float | None = None,
-    data: Path | None = None,
+    database: Path | None = None,
 ) -> list[str]:
     """Make the assignments of sessions available to new participants.
 
@@ -198,7 +200,7 @@ def release_sessions(
         Reason for taking the assignment away, e.g. ``excluded``, by session id.
     idle_minutes
         If given, unfinished sessions that have been inactive this long lose their assignments too.
-    data
+    database
         Database of the study; by default the file in the study's folder.
 
     Returns
@@ -213,11 +215,10 @@ def release_sessions(
     OutputError
         If the data cannot be written.
     """
-    now = time.time()
-    released = []
+    now, released = time.time(), list[str]()
     for text in (*reasons, *reasons.values()):
         schema.check_encodable(text)
-    with schema.write_transaction(schema.get_data_path(study, data)) as connection:
+    with schema.write_transaction(schema.get_data_path(study, database)) as connection:
         # Release the assignments (lists of trials) of the named sessions.
         for session, reason in reasons.items():
             if sessions.find_session(connection, session) is None:
@@ -232,7 +233,9 @@ def release_sessions(
     return released
 
 
-def close_study(study: Study, reason: str, data: Path | None = None, closed: bool = True) -> None:
+def close_study(
+    study: Study, reason: str, database: Path | None = None, closed: bool = True
+) -> None:
     """Close a study to new participants, or reopen it; open sessions can be finished.
 
     If a stopping rule has closed the study (`AdaptivePlan.auto_close`) and somebody reopens it, the
@@ -243,8 +246,8 @@ def close_study(study: Study, reason: str, data: Path | None = None, closed: boo
     study
         Study to close.
     reason
-        Reason, which is stored.
-    data
+        Reason for closing or reopening the study. It is stored with the date.
+    database
         Database of the study; by default the file in the study's folder.
     closed
         False to reopen the study.
@@ -257,13 +260,13 @@ def close_study(study: Study, reason: str, data: Path | None = None, closed: boo
         If the data cannot be written.
     """
     schema.check_encodable(reason)
-    with schema.write_transaction(schema.get_data_path(study, data)) as connection:
+    with schema.write_transaction(schema.get_data_path(study, database)) as connection:
         if closed == (sessions.find_closing_reason(connection) is not None):
             raise InputError(f"{study.folder} is {'closed' if closed else 'open'} already")
         sessions.record_closure(connection, closed, reason, time.time())
 
 
-def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[int]:
+def extend_study(study: Study, trials: Path, database: Path | None = None) -> list[int]:
     """Extend the design of a study by more participants or groups.
 
     The table contains lists of trials for participants, called assignments. Lists that the study
@@ -280,7 +283,7 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
         Study to extend.
     trials
         Table from ``contstim design trials`` with additional participants or groups.
-    data
+    database
         Database of the study; by default the file in the study's folder.
 
     Returns
@@ -295,18 +298,17 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     OutputError
         If the study or the data cannot be written.
     """
-    path, data = study.folder / "trials.csv", schema.get_data_path(study, data)
+    path, database = study.folder / "trials.csv", schema.get_data_path(study, database)
     presentation = study.presentation
     read_design(trials, presentation=presentation)  # checks the table
     old_rows, columns = read_rows(path)
     new_rows, new_columns = read_rows(trials)
-    if set(new_columns) != set(columns):
-        differing = ", ".join(sorted(set(new_columns) ^ set(columns)))
+    if differing := ", ".join(sorted(set(new_columns) ^ set(columns))):
         raise InputError(
             f"{trials} and {path} have different columns ({differing}); give both the same columns"
         )
-    if data.exists():
-        schema.open_data(data, study).close()  # checks that the data belong to the study
+    if database.exists():
+        schema.open_data(database, study).close()  # checks that the data belong to the study
     # Columns that define the content of a trial, to recognise participants of the old table.
     fields = (*_CONTENT_COLUMNS, *presentation.required_fields, *presentation.optional_fields)
     added_rows = _select_new_rows(old_rows, new_rows, fields)
@@ -316,8 +318,8 @@ def extend_study(study: Study, trials: Path, data: Path | None = None) -> list[i
     with replace_atomically(path) as temporary:
         write_trials(temporary, [*old_rows, *added_rows], columns)
         check_positions(study, read_design(temporary, study.attention, presentation))
-    if data.exists():
-        schema.open_data(data, read_study(study.folder)).close()  # adds the new assignments
+    if database.exists():
+        schema.open_data(database, read_study(study.folder)).close()  # adds the new assignments
     return sorted({int(row["participant"]) for row in added_rows})
 
 

@@ -217,8 +217,7 @@ def compute_approval_shares(
             # Count approved sentences and, if rows contain several sentences, rows in which all
             # sentences are approved.
             sentences = dict.fromkeys(text for row in rows for text in row)
-            rows_by_unit: dict[str, list[tuple[str, ...]]] = {}
-            rows_by_unit["sentence"] = [(text,) for text in sentences]
+            rows_by_unit: dict[str, list[tuple[str, ...]]] = {"sentence": [(t,) for t in sentences]}
             if any(len(row) > 1 for row in rows):
                 rows_by_unit["row"] = [*rows]
             for unit, unit_rows in rows_by_unit.items():

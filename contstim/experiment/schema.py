@@ -34,17 +34,17 @@ _RAW_LOG_TRIGGERS = [
 ]
 
 
-def get_data_path(study: Study, data: Path | None = None) -> Path:
-    """Return the path of a study's database: `data` if given, else a file in the study's folder.
+def get_data_path(study: Study, database: Path | None = None) -> Path:
+    """Return the path of a study's database, by default a file in the study's folder.
 
     Parameters
     ----------
     study
         Study of the data.
-    data
-        Path of the database that the user named, if any.
+    database
+        Path of the database if the user named one. It is returned unchanged.
     """
-    return study.folder / DATA_FILE if data is None else data
+    return study.folder / DATA_FILE if database is None else database
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -145,7 +145,7 @@ def write_transaction(path: Path, study: Study | None = None) -> Iterator[sqlite
         connection.close()  # rolls back an open transaction
 
 
-def backup_data(study: Study, copy_file: Path, database_file: Path | None = None) -> None:
+def backup_data(study: Study, copy_file: Path, database: Path | None = None) -> None:
     """Copy the database of a study into one file, even while a server is writing to it.
 
     Parameters
@@ -154,7 +154,7 @@ def backup_data(study: Study, copy_file: Path, database_file: Path | None = None
         Study whose database is copied.
     copy_file
         File to write.
-    database_file
+    database
         Database to copy; by default the file in the study's folder.
 
     Raises
@@ -165,7 +165,7 @@ def backup_data(study: Study, copy_file: Path, database_file: Path | None = None
         If the copy cannot be written.
     """
     with (
-        closing(open_data(get_data_path(study, database_file))) as source,
+        closing(open_data(get_data_path(study, database))) as source,
         replace_atomically(copy_file) as temporary,
     ):
         copy_file.parent.mkdir(parents=True, exist_ok=True)

@@ -80,7 +80,7 @@ def serve(
     port: int = 8000,
     token: str | None = None,
     *,
-    data: Path | None = None,
+    database: Path | None = None,
     page: Path = PAGE_FOLDER,
     report: Callable[[str], None] = _print_now,
     blinded: bool = False,
@@ -95,7 +95,7 @@ def serve(
         Address and port to listen on; port 0 selects a free port.
     token
         Password of the dashboard; by default a random one, if other machines cannot reach `host`.
-    data
+    database
         Database of the study; by default the file in the study's folder.
     page
         Folder with the files of the experiment's web page.
@@ -115,7 +115,7 @@ def serve(
     offset = time.time() - time.monotonic()
     with (
         _open_listening_socket(host, port) as listener,
-        Store(study, data, lambda: offset + time.monotonic(), report, blinded) as store,
+        Store(study, database, lambda: offset + time.monotonic(), report, blinded) as store,
     ):
         app = make_app(store, dashboard_token, page)
         actual_host, actual_port = listener.getsockname()[:2]

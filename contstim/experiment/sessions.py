@@ -428,7 +428,7 @@ def record_closure(
     is_closed
         True to close the study, False to reopen it.
     reason
-        Reason, which is stored.
+        Reason for closing or reopening the study. It is stored with the date.
     now
         Current Unix time, in seconds since 1970.
     """

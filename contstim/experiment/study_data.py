@@ -163,7 +163,7 @@ def hash_participant(salt: str, session: str, recruiter_id: str | None) -> str:
     return digest(f"{salt}:{identity}")[:16]
 
 
-def read_study_data(study: Study, data: Path | None = None) -> StudyData:
+def read_study_data(study: Study, database: Path | None = None) -> StudyData:
     """Read the collected data of a study into tables.
 
     The data can be read while a server is running and writing.
@@ -172,7 +172,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
     ----------
     study
         Study that collected the data.
-    data
+    database
         Database of the study; by default the file in the study's folder.
 
     Returns
@@ -185,7 +185,7 @@ def read_study_data(study: Study, data: Path | None = None) -> StudyData:
     InputError
         If the data file does not exist or belongs to another study.
     """
-    with closing(open_data(get_data_path(study, data))) as connection:
+    with closing(open_data(get_data_path(study, database))) as connection:
         # A transaction, to read one snapshot.
         connection.execute("BEGIN")
         salt = read_salt(connection)
@@ -464,8 +464,8 @@ def _list_table_columns(
     # the pool of sentence pairs. All pairs of the pool have the same columns: use those of pair 1.
     policy_columns = () if study.adaptive is None else SELECTION_COLUMNS
     trial_columns = dict.fromkeys((*study.design.columns, *policy_columns, *pair_rows.get(1, {})))
-    trial_columns_left = [name for name in trial_columns if name not in fixed_columns]
-    main_columns = (*fixed_columns, *trial_columns_left)
+    other_columns = [name for name in trial_columns if name not in fixed_columns]
+    main_columns = (*fixed_columns, *other_columns)
 
     # Details are values that the page sent in addition to answers. The details that the most
     # participants sent become columns.
@@ -482,8 +482,7 @@ def _list_table_columns(
         # The table `words` (one row per word that was read) contains the same trial columns, except
         # for the texts that were shown.
         shown_texts = {*presentation.required_fields, *presentation.optional_fields}
-        trial_columns_of_words = (name for name in trial_columns_left if name not in shown_texts)
-        columns["words"] = (*_COLUMNS["words"], *trial_columns_of_words)
+        columns["words"] = (*_COLUMNS["words"], *(c for c in other_columns if c not in shown_texts))
     return columns
 
 

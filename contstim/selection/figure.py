@@ -16,14 +16,14 @@ from contstim.drawing import PALETTE, prepare_axes, shorten_name
 TRIPLET_COLOURS = {"natural": PALETTE[6], "synthetic_1": PALETTE[0], "synthetic_2": PALETTE[1]}
 
 
-def percentiles(values: ArrayLike, reference: ArrayLike) -> FloatArray:
+def percentiles(values: ArrayLike, reference_values: ArrayLike) -> FloatArray:
     """Compute the percentile rank of each value among reference values.
 
     Parameters
     ----------
     values
         Values of any shape.
-    reference
+    reference_values
         Reference values.
 
     Returns
@@ -33,7 +33,7 @@ def percentiles(values: ArrayLike, reference: ArrayLike) -> FloatArray:
         the value count half.
     """
     # Count the reference values below each value, and those up to it, by binary search.
-    ordered = np.sort(np.asarray(reference, dtype=np.float64))
+    ordered = np.sort(np.asarray(reference_values, dtype=np.float64))
     n_below = np.searchsorted(ordered, values, side="left")
     n_up_to = np.searchsorted(ordered, values, side="right")
     return np.asarray(100.0 * (n_below + n_up_to) / 2 / len(ordered))

@@ -25,13 +25,13 @@ class Solution(NamedTuple):
     status
         ``optimal``; ``feasible`` if the time limit stopped the solver; ``infeasible``; or
         ``unknown``.
-    bound
+    lower_bound
         Lower bound on the objective of every solution.
     """
 
     x: FloatArray | None
     status: str
-    bound: float
+    lower_bound: float
 
 
 def minimise(

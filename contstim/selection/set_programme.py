@@ -177,7 +177,7 @@ class SetProgramme:
         prices = np.maximum(-result.ineqlin.marginals[:n_model_pairs], 0.0)
         return np.asarray(prices / prices.sum())
 
-    def select_greedily(self, bound: float) -> IntArray | None:
+    def select_greedily(self, upper_bound: float) -> IntArray | None:
         """Select candidates one at a time with multiplicative weights, then exchange them.
 
         Each pair of models q has the weight exp(-s_q), where s_q is the sum of the contributions of
@@ -186,7 +186,7 @@ class SetProgramme:
 
         1. Add the candidate with the largest weighted sum of contributions, until n are selected.
         2. Remove a random selected candidate, and add the best candidate as in step 1. Repeat this
-           until the objective reaches `bound`, or until 1,000 successive exchanges give no
+           until the objective reaches `upper_bound`, or until 1,000 successive exchanges give no
            improvement.
 
         Of candidates with equal values, the candidate with the largest value of
@@ -194,7 +194,7 @@ class SetProgramme:
 
         Parameters
         ----------
-        bound
+        upper_bound
             Upper bound on the objective.
 
         Returns
@@ -212,7 +212,7 @@ class SetProgramme:
         best_chosen, best_objective, n_idle = list(greedy.chosen), greedy.sums.min(), 0
         # Exchange: remove a random selected candidate, and add the best one.
         rng = np.random.default_rng(0)
-        while best_objective < bound and n_idle < _MAX_IDLE_EXCHANGES:
+        while best_objective < upper_bound and n_idle < _MAX_IDLE_EXCHANGES:
             greedy.remove(int(rng.integers(self.n)))
             greedy.add_best()
             n_idle += 1
@@ -220,7 +220,7 @@ class SetProgramme:
                 best_chosen, best_objective, n_idle = list(greedy.chosen), greedy.sums.min(), 0
         return np.sort(order[best_chosen])
 
-    def solve(self, bound: float, time_limit: float) -> tuple[IntArray, float, str]:
+    def solve(self, upper_bound: float, time_limit: float) -> tuple[IntArray, float, str]:
         """Solve the integer programme.
 
         If the time limit is reached, the best of three selections is returned: the best solution
@@ -229,7 +229,7 @@ class SetProgramme:
 
         Parameters
         ----------
-        bound
+        upper_bound
             Known upper bound on the objective.
         time_limit
             Time limit in seconds.
@@ -238,7 +238,7 @@ class SetProgramme:
         -------
         chosen : (n,) array
             Sorted indices of the selected candidates.
-        bound : float
+        upper_bound : float
             Proven upper bound on the objective of every selection of these candidates.
         solver : str
             Name of the method that found the selection.
@@ -250,15 +250,15 @@ class SetProgramme:
         """
         # If contributions are real numbers, solve the linear relaxation first. Of many candidates,
         # fix those that it selects completely, which makes the integer programme much smaller.
-        relaxed = None if self.is_count else self._run_solver(bound, is_relaxed=True)
+        relaxed = None if self.is_count else self._run_solver(upper_bound, is_relaxed=True)
         solution = None
         if relaxed is not None and relaxed.x is not None and len(self.pairs) > _FIX_ABOVE:
             is_selected = relaxed.x[:-1] > 1 - 1e-6
-            solution = self._run_solver(bound, is_selected, time_limit=time_limit)
+            solution = self._run_solver(upper_bound, is_selected, time_limit=time_limit)
         if solution is not None and solution.x is not None:
             upper_bounds = [relaxed]
         else:
-            solution = self._run_solver(bound, time_limit=time_limit)
+            solution = self._run_solver(upper_bound, time_limit=time_limit)
             upper_bounds = [solution]
         if solution.status == "infeasible":
             raise InfeasibleError(self._describe_shortfall(time_limit))
@@ -268,11 +268,11 @@ class SetProgramme:
         if solution.x is not None:
             selections.append((self._round_solution(solution.x[:-1]), SOLVER))
         if solution.status != "optimal":
-            relaxed = self._run_solver(bound, is_relaxed=True) if relaxed is None else relaxed
+            relaxed = self._run_solver(upper_bound, is_relaxed=True) if relaxed is None else relaxed
             upper_bounds.append(relaxed)
             if relaxed.x is not None:
                 selections.append((self._round_solution(relaxed.x[:-1]), ROUNDED))
-            greedy = None if self.names else self.select_greedily(bound)
+            greedy = None if self.names else self.select_greedily(upper_bound)
             if greedy is not None:
                 selections.append((greedy, GREEDY))
 
@@ -289,7 +289,7 @@ class SetProgramme:
         ]
         chosen, solver = feasible[values.index(max(values))]
         # The solver minimises -t, so that its lower bounds have the opposite sign.
-        proven = 1e-6 - max(result.bound for result in upper_bounds if result is not None)
+        proven = 1e-6 - max(result.lower_bound for result in upper_bounds if result is not None)
         return chosen, float(np.floor(proven)) if self.is_count else proven, solver
 
     def _is_feasible(self, chosen: IntArray) -> bool:

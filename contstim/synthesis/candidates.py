@@ -36,13 +36,13 @@ class ScoreCounter:
     ----------
     n_scores
         Mapping from model name to the number of candidate words that the model has scored exactly.
-    cost
+    n_inputs
         Total number of model inputs (sequences passed through a network) for these scores and for
         the verification of proposals.
     """
 
     n_scores: dict[str, int] = field(default_factory=dict)
-    cost: float = 0.0
+    n_inputs: float = 0.0
 
 
 @dataclass(eq=False)
@@ -175,7 +175,7 @@ class Candidates:
         if len(missing):
             exact[missing] = self.replacements[name].score(missing)
             self.counter.n_scores[name] = self.counter.n_scores.get(name, 0) + len(missing)
-            self.counter.cost += float(self.score_costs(name)[missing].sum())
+            self.counter.n_inputs += float(self.score_costs(name)[missing].sum())
         return exact[indices]
 
     def filter_feasible(self, indices: IntArray) -> IntArray:
@@ -205,7 +205,8 @@ class Candidates:
         All models score the whole sentence again. If it satisfies the constraints and has a lower
         loss than the best sentence so far, the candidate replaces the word.
         """
-        self.counter.cost += sum(float(self.score_costs(name)[index]) for name in self.replacements)
+        n_inputs = (float(self.score_costs(name)[index]) for name in self.replacements)
+        self.counter.n_inputs += sum(n_inputs)
         return self.verify(index)
 
 

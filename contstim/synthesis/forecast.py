@@ -46,7 +46,7 @@ def find_stop_reason(
 
 
 def count_expected_triplets(
-    pool: SentencePool, triplets: Sequence[Sequence[Request]], factor: float
+    pool: SentencePool, triplets: Sequence[Sequence[Request]], growth_factor: float
 ) -> int:
     """Forecast how many triplets a larger pool of sampled sentences will provide.
 
@@ -56,10 +56,11 @@ def count_expected_triplets(
     that request r receives a sentence from the larger pool is estimated as
 
     - P_r = 1 if the request receives a sentence when the present pool is assigned to as many
-      requests as possible. Each sampled sentence may be assigned `factor` times (rounded down),
-      since the larger pool will contain `factor` times as many similar sentences;
-    - P_r = 1 - exp(-(factor - 1) n1 / n0) if the request has no usable sentence yet, where n0 and
-      n1 are the numbers of requests with no usable sentence and with exactly one (Good 1953);
+      requests as possible. Each sampled sentence may be assigned `growth_factor` times (rounded
+      down), since the larger pool will contain so many similar sentences;
+    - P_r = 1 - exp(-(growth_factor - 1) n1 / n0) if the request has no usable sentence yet, where
+      n0 and n1 are the numbers of requests with no usable sentence and with exactly one (Good
+      1953);
     - P_r = 0 otherwise.
 
     The forecast is the sum of the products of these probabilities over the triplets. Limits on the
@@ -71,7 +72,7 @@ def count_expected_triplets(
         Sentences sampled so far.
     triplets
         Requests of each triplet, or one request for each single synthetic sentence.
-    factor
+    growth_factor
         Size of the larger pool, divided by the size of the present pool; at least 1.
     """
     requests = list(itertools.chain(*triplets))
@@ -79,12 +80,12 @@ def count_expected_triplets(
     # sentence), shape (requests, sentences). The loss is NaN if it cannot.
     is_usable = pool.is_usable(requests)
     # Find the largest assignment if each sentence, used at most once now, is repeated.
-    repeated = np.repeat(is_usable[:, is_usable.any(axis=0)], int(factor), axis=1)
+    repeated = np.repeat(is_usable[:, is_usable.any(axis=0)], int(growth_factor), axis=1)
     probabilities = find_fulfillable_requests(repeated).astype(np.float64)
     # Requests without a usable sentence may get one (Good 1953).
     n_usable = is_usable.sum(axis=1)
     n_none, n_one = int((n_usable == 0).sum()), int((n_usable == 1).sum())
-    probabilities[n_usable == 0] = 1 - math.exp(-(factor - 1) * n_one / max(1, n_none))
+    probabilities[n_usable == 0] = 1 - math.exp(-(growth_factor - 1) * n_one / max(1, n_none))
     # A triplet is complete if all of its requests (`group`) receive a sentence: multiply their
     # probabilities, which `islice` takes from the list for all requests.
     by_request: Iterator[float] = iter(probabilities.tolist())

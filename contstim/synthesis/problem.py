@@ -43,9 +43,10 @@ class MinScore:
     model
         Model specification string, for example ``contstim:gpt``, or name of the model.
     value
-        Bound in nats.
+        Minimum score in nats; with `natural`, the minimum minus the score of the natural sentence
+        (0 or negative).
     natural
-        Whether the bound is relative: `value` is added to the score of the natural sentence.
+        Whether the bound is relative to the score of the natural sentence.
 
     Examples
     --------
@@ -94,7 +95,7 @@ class MinScore:
         Parameters
         ----------
         score
-            Bound in nats.
+            Minimum reading score in nats.
         model
             Specification string of the causal model. Default: SmolLM2.
 

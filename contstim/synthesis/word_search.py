@@ -325,7 +325,7 @@ class WordSearch:
         return np.asarray(sum(self.candidates.score_costs(name)[indices] for name in names))
 
     def _count_inputs_left(self) -> float:
-        return self.max_inputs - self.candidates.counter.cost
+        return self.max_inputs - self.candidates.counter.n_inputs
 
     def _update_best(self) -> None:
         """Update `best_index` and `best_loss` after new scores or a refused proposal.

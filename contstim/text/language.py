@@ -65,7 +65,7 @@ class AgreementRule:
         Regular expressions for the first and the second word. They must match the whole word, in
         lower case and without punctuation.
     reason
-        Short explanation that is shown to reviewers of sentences.
+        Short explanation of the error, which is shown to reviewers of sentences.
 
     Examples
     --------

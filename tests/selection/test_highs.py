@@ -24,7 +24,7 @@ def test_optimum_equals_enumeration(seed):
         return
     assert solution.status == "optimal"
     assert costs @ solution.x == pytest.approx((every[fits] @ costs).min(), abs=1e-9)
-    assert solution.bound == pytest.approx(costs @ solution.x, abs=1e-6)
+    assert solution.lower_bound == pytest.approx(costs @ solution.x, abs=1e-6)
 
 
 def test_continuous_variables_and_their_bounds():
@@ -38,7 +38,7 @@ def test_continuous_variables_and_their_bounds():
         highest=np.array([1.5, 5.0]),
     )
     assert solution.x == pytest.approx([1.0, 1.0])
-    assert solution.bound == pytest.approx(-2.0)
+    assert solution.lower_bound == pytest.approx(-2.0)
 
 
 def test_equality_constraints_with_and_without_a_solution():

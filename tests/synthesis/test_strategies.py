@@ -121,18 +121,18 @@ def test_edit_omits_candidates_beyond_its_inputs(inputs: int, first: int, comple
 
 def test_edit_ends_the_search_when_inputs_are_spent() -> None:
     # A score by each model of one input, and a verification by both.
-    planted = _five_candidates((False, False), counter=ScoreCounter(cost=96.0))
+    planted = _five_candidates((False, False), counter=ScoreCounter(n_inputs=96.0))
     planted.search(Edit(8, inputs=100).search_word)
     assert planted.scored["accept"]
     planted, state = (
-        _five_candidates((False, False), counter=ScoreCounter(cost=96.5)),
+        _five_candidates((False, False), counter=ScoreCounter(n_inputs=96.5)),
         SearchState(),
     )
     planted.search(lambda candidates: Edit(8, inputs=100).search_word(candidates, state))
     assert (planted.proposed, planted.batches) == ([], [])
     assert not state.is_complete
     # Without a budget of candidates the inputs are no limit.
-    planted = _five_candidates((False, False), counter=ScoreCounter(cost=1e9))
+    planted = _five_candidates((False, False), counter=ScoreCounter(n_inputs=1e9))
     planted.search(Edit("all", inputs=100).search_word)
     assert planted.proposed == [4]
 
@@ -146,7 +146,7 @@ def test_edit_reserves_inputs_for_verification(inputs: int, inexpensive: int) ->
     planted = PlantedCandidates(reject, exact([-5.0] * 40), current_reject=-20.0, decrease=1e-12)
     state = _state_without_improvement()
     planted.search(lambda c: Edit(64, first=64, inputs=inputs).search_word(c, state))
-    assert planted.counter.cost <= inputs
+    assert planted.counter.n_inputs <= inputs
     assert len(planted.scored["reject"]) == inexpensive + (inputs >= 200)
     assert len(planted.proposed) == 1
     assert not state.is_complete
@@ -163,7 +163,7 @@ def test_sufficient_inputs_give_a_complete_search(inputs: int, n: int, complete:
     assert planted.proposed == [n - 1]
     assert sorted(planted.scored["reject"]) == list(range(n))
     assert state.is_complete is complete
-    assert planted.counter.cost == inputs
+    assert planted.counter.n_inputs == inputs
 
 
 @pytest.mark.parametrize(("inputs", "n"), [(500, 5), (499, 4), (300, 1), (299, 0)])
@@ -192,7 +192,7 @@ def test_default_inputs_increase_with_sentence_cost(cost: float) -> None:
             reject, accept, current_accept=-6.0, current_index=0, counter=counter, round_number=30
         )
         planted.search(lambda candidates: Edit(10**6).search_word(candidates, state))
-    assert stated - 4 * cost < counter.cost <= stated
+    assert stated - 4 * cost < counter.n_inputs <= stated
     assert not state.is_complete
 
 

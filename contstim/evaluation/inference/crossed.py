@@ -259,7 +259,7 @@ class QuasiFInference:
         )
 
 
-def add_pseudo_items(gap: MeanEstimate, n_items: int, difference: float) -> MeanEstimate:
+def add_pseudo_items(difference: MeanEstimate, n_items: int, max_advantage: float) -> MeanEstimate:
     """Adjust the difference in accuracy between a model and human judgements for rare items.
 
     The accuracy of a model is compared with the lower noise ceiling, the accuracy with which other
@@ -274,22 +274,23 @@ def add_pseudo_items(gap: MeanEstimate, n_items: int, difference: float) -> Mean
 
     Parameters
     ----------
-    gap
+    difference
         Mean difference m, model minus ceiling, with its standard error SE.
     n_items
         Number of items K.
-    difference
+    max_advantage
         Largest possible advantage D of a model on an item. For accuracy it is 1/2: if the other
         participants are evenly divided, their prediction is at chance.
 
     Returns
     -------
     MeanEstimate
-        Copy of `gap` with the adjusted value m' and standard error SE'.
+        Copy of `difference` with the adjusted value m' and standard error SE'.
     """
     # SE'² = ((K SE)² + 2 D²) / (K + 2)²; the advantages D and -D cancel in m' = K m / (K + 2).
-    stderr = np.sqrt((n_items * gap.stderr) ** 2 + 2 * difference**2) / (n_items + 2)
-    return replace(gap, value=gap.value * n_items / (n_items + 2), stderr=float(stderr))
+    stderr = np.sqrt((n_items * difference.stderr) ** 2 + 2 * max_advantage**2) / (n_items + 2)
+    value = difference.value * n_items / (n_items + 2)
+    return replace(difference, value=value, stderr=float(stderr))
 
 
 class _Sample:

@@ -293,7 +293,7 @@ class Contrast:
     Attributes
     ----------
     value
-        Point estimate.
+        Mean, or for two means, the first minus the second.
     weight
         Weight of each of the C observations of the study in the mean; for two means, the average of
         both weights; for a difference of contrasts, the difference of their weights, shape (C,).

@@ -67,8 +67,8 @@ class SignedRankInference:
             The options `unit`, `test_method`, `n_bootstrap` and `seed` are used. The unit ``auto``
             means groups of participants if there are enough of them, otherwise participants.
         resampling_levels
-            What the bootstrap draws with replacement, for example participants and pairs (see
-            `draw_resamples`). It does not depend on the unit of the tests.
+            Levels at which the bootstrap draws with replacement, for example participants and pairs
+            (see `draw_resamples`). They do not depend on the unit of the tests.
 
         Returns
         -------
@@ -323,8 +323,8 @@ def draw_resamples(data: TrialData, levels: Sequence[str], n_draws: int, seed: i
     data
         Choices of all analyses.
     levels
-        Units to resample: ``group`` (whole groups), ``participant`` (participants within each drawn
-        group), ``pair`` (items, that is, groups of related sentence pairs that are drawn together).
+        Levels at which to resample: ``group`` (whole groups), ``participant`` (participants within
+        each drawn group), ``pair`` (items, that is, related sentence pairs, drawn together).
     n_draws
         Number of resamples B.
     seed

@@ -185,7 +185,7 @@ class Measure(ABC):
         rating
             Responses of n participants to k pairs, shape (n, k).
         log_ratio
-            Log-ratios of M models, shape (k, M).
+            log p(sentence 2) - log p(sentence 1) of each pair under M models, shape (k, M).
         copies
             Number of copies of each pair in B resamples, shape (B, k).
 
@@ -320,7 +320,7 @@ class TrialMean(Measure):
         rating
             Ratings of n participants on k sentence pairs, shape (n, k).
         log_ratio
-            Predictions of M models for these pairs, shape (k, M).
+            log p(sentence 2) - log p(sentence 1) of each pair under M models, shape (k, M).
         copies
             Number of copies of each pair in B bootstrap samples, shape (B, k), which is its weight.
 

@@ -245,7 +245,7 @@ def serve_study(
     host: str = "127.0.0.1",
     port: int = 8000,
     token: str | None = None,
-    data: Path | None = None,
+    database: Path | None = None,
     blinded: bool = False,
 ) -> None:
     """Serve a study until interrupted.
@@ -261,7 +261,7 @@ def serve_study(
     token
         Token of the dashboard, by default the environment variable ``CONTSTIM_EXPERIMENT_TOKEN``
         or, without it, a new token.
-    data
+    database
         Data file, by default the one in the study's folder.
     blinded
         Whether the dashboard of an adaptive study hides results.
@@ -282,7 +282,7 @@ def serve_study(
         token = os.environ.get("CONTSTIM_EXPERIMENT_TOKEN")
     # The server runs until Ctrl-C is pressed.
     try:
-        experiment.serve(study, host, port, token, data=data, blinded=blinded)
+        experiment.serve(study, host, port, token, database=database, blinded=blinded)
     except KeyboardInterrupt:
         print("stopped; all confirmed answers are in the data")
 

@@ -18,7 +18,7 @@ from contstim.experiment.study_data import read_study_data
 
 
 def list_replacements(
-    folder: str, rules: Sequence[str], release: bool, data: Path | None, out: str
+    folder: str, rules: Sequence[str], release: bool, database: Path | None, out: str
 ) -> None:
     """List the assignments of participants who have to be replaced.
 
@@ -33,7 +33,7 @@ def list_replacements(
         Exclusion rules, for example ``catch<0.91`` or ``rt<300``.
     release
         Whether to make the assignments available to new participants.
-    data
+    database
         Data file, or None for the one in the study's folder.
     out
         Table to write, ``-`` for standard output.
@@ -44,7 +44,7 @@ def list_replacements(
         If the study has no data, or a rule cannot be applied.
     """
     study = read_study(folder)
-    collected = read_study_data(study, data)
+    collected = read_study_data(study, database)
     if rules and "choices" not in collected.tables:
         raise InputError(
             "--exclude applies to choices between two sentences, which this study does not ask "
@@ -77,5 +77,5 @@ def list_replacements(
         session: "abandoned" if session in unfinished else "excluded"
         for session in table["session"]
     }
-    released = release_sessions(study, reasons, data=data)
+    released = release_sessions(study, reasons, database=database)
     print_message(f"{format_count(len(released), 'assignment')} released")
