@@ -32,6 +32,9 @@ from contstim.synthesis.sample import GuidedSampling
 # sampled sentences with a score of at least -3.4 had at least -3.6 after the prompt of their batch.
 _READING_MARGIN = 0.2
 
+# Number of requested rows of the table per batch of a round.
+_ROWS_PER_BATCH = 50
+
 # Options of the strategy that limit the number of rounds.
 _ROUND_LIMITS = ("max_samples", "min_improvement")
 
@@ -118,6 +121,14 @@ class PooledSynthesisJob(SynthesisJob):
     def needs_scores(self) -> bool:
         """Whether the tasks depend on the scores of the natural sentences: always True."""
         return True
+
+    @property
+    def round_size(self) -> int:
+        """Number of batches per problem in each round after the first one.
+
+        It is larger for many rows, because the assignment after each round then takes longer.
+        """
+        return max(1, self.n_requested_rows // _ROWS_PER_BATCH)
 
     @property
     def _problems(self) -> list[ProblemDefinition]:
@@ -214,7 +225,7 @@ class PooledSynthesisJob(SynthesisJob):
                 prompt_sentences=prompt_sentences,
                 batch=batch,
             )
-            for batch in strategy.round_batches(len(self._rounds))
+            for batch in strategy.round_batches(len(self._rounds), self.round_size)
             for problem in problems
         ]
         tasks = list[Task](sample_tasks)
@@ -256,7 +267,8 @@ class PooledSynthesisJob(SynthesisJob):
             `unsolved`, `gain` and `summary` of the round.
         """
         strategy = self.strategy
-        n_done, n_batches = strategy.round_batches(len(self._rounds)).stop, strategy.n_batches
+        n_batches = strategy.n_batches
+        n_done = strategy.round_batches(len(self._rounds), self.round_size).stop
         self._rounds.append(new_round)
         # Choose the natural sentences of the table, and assign the sampled sentences of all rounds.
         options, pool, requests = self.options, self.build_pool(), self.requests
@@ -280,7 +292,7 @@ class PooledSynthesisJob(SynthesisJob):
         n_found, n_wanted = sum(map(len, new_round.rows.values())), self.n_requested_rows
         n_soon, n_expected = (
             max(n_found, min(n_wanted, count_expected_triplets(pool, requests, n / n_done)))
-            for n in (min(n_done + WINDOW, n_batches), n_batches)
+            for n in (min(n_done + WINDOW * self.round_size, n_batches), n_batches)
         )
         if n_found < n_wanted:
             new_round.unsolved = self._find_unsolved_problems(pool, requests)

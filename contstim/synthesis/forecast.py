@@ -41,8 +41,8 @@ def find_stop_reason(
         return None
     # Stop, and state whether too few triplets were found or only the loss no longer improves.
     if n_found < n_wanted:
-        return f"none are expected in the next {WINDOW} batches"
-    return f"the last {WINDOW} batches improved the loss by at most {min_improvement:.0%}"
+        return f"none are expected in the next {WINDOW} rounds"
+    return f"the last {WINDOW} rounds improved the loss by at most {min_improvement:.0%}"
 
 
 def count_expected_triplets(

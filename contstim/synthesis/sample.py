@@ -109,14 +109,14 @@ class GuidedSampling(SamplingOptions, Strategy):
         """Maximum number of batches: `max_samples` divided by `batch_size`, rounded up."""
         return math.ceil(self.max_samples / self.batch_size)
 
-    def round_batches(self, number: int) -> range:
-        """Return the indices of the batches of a round: `WINDOW` in the first round, then one.
+    def round_batches(self, number: int, size: int = 1) -> range:
+        """Return the indices of the batches of a round: `WINDOW` in the first round, then `size`.
 
-        Sampling can stop after each round, but not in the first rounds. Batches of one round can be
-        sampled in parallel.
+        Sampling can stop after each round. Batches of one round can be sampled in parallel.
         """
-        start = WINDOW + number - 1 if number else 0
-        return range(min(start, self.n_batches), min(WINDOW + number, self.n_batches))
+        stop = WINDOW + number * size
+        start = stop - size if number else 0
+        return range(min(start, self.n_batches), min(stop, self.n_batches))
 
     def choose_form(self, natural: Iterable[str]) -> SentenceForm:
         """Choose the permitted numbers of words and punctuation marks of sampled sentences.

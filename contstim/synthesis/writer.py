@@ -79,7 +79,7 @@ class SamplingOptions:
         sentence improbable and models that should find it probable, or for a single natural
         sentence.
     min_improvement
-        Minimum relative improvement of the total loss in five batches. If they improve it by less,
+        Minimum relative improvement of the total loss in five rounds. If they improve it by less,
         and no further synthetic sentences are expected, sampling stops.
     """
 

@@ -302,7 +302,7 @@ def test_sampling_ends_when_all_targets_are_filled() -> None:
     assert len(tables[0]) == 1
     # Of 200 and 400 batches. An improvement is measured over the last five batches of each side.
     assert numbers[0] == numbers[1] < numbers[2] < 200
-    assert lines[-1].endswith("the last 5 batches improved the loss by at most 5%")
+    assert lines[-1].endswith("the last 5 rounds improved the loss by at most 5%")
 
 
 def test_readable_sentences_satisfy_the_bound_on_fresh_scores(plan: StudyPlan) -> None:
@@ -380,4 +380,4 @@ def test_unattainable_bounds_are_reported_after_one_round(plan: StudyPlan) -> No
     assert "satisfy contstim:gpt>=-5: increase max_samples" in lines[0]
     # Sampling stops before the maximum number of samples, and says why.
     assert lines[-1].startswith(f"batch 10 of at most 40: {found}")
-    assert lines[-1].endswith("sampling ends: none are expected in the next 5 batches")
+    assert lines[-1].endswith("sampling ends: none are expected in the next 5 rounds")

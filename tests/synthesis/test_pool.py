@@ -214,12 +214,12 @@ def test_explain_shortfall_counts_satisfied_constraints() -> None:
     ("gains", "n_found", "n_expected", "reason"),
     [
         ([9, 10, 10, 10, 10], 4, 4, None),  # fewer than five rounds after the first
-        ([10, 9, 9, 9, 9, 11.5], 4, 4, "the last 5 batches improved the loss by at most 15%"),
+        ([10, 9, 9, 9, 9, 11.5], 4, 4, "the last 5 rounds improved the loss by at most 15%"),
         ([10, 9, 9, 9, 9, 11.6], 4, 4, None),  # an improvement of 16%
         ([10, 9, 9, 9, 9, 10], 3, 4, None),  # a further triplet is expected
-        ([10, 9, 9, 9, 9, 10], 3, 3, "none are expected in the next 5 batches"),
-        ([99, 10, 9, 9, 9, 9, 11], 4, 4, "the last 5 batches improved the loss by at most 15%"),
-        ([0, 0, 0, 0, 0, 0], 0, 0, "none are expected in the next 5 batches"),
+        ([10, 9, 9, 9, 9, 10], 3, 3, "none are expected in the next 5 rounds"),
+        ([99, 10, 9, 9, 9, 9, 11], 4, 4, "the last 5 rounds improved the loss by at most 15%"),
+        ([0, 0, 0, 0, 0, 0], 0, 0, "none are expected in the next 5 rounds"),
     ],
 )
 def test_sampling_stops_without_improvement_in_five_rounds(

@@ -67,6 +67,14 @@ def test_sampling_stops_at_the_minimum_improvement(
     assert second_loss <= first_loss < 0
 
 
+@pytest.mark.parametrize(("size", "lengths"), [(1, [5, *[1] * 15]), (6, [5, 6, 6, 3])])
+def test_rounds_contain_each_batch_once(size: int, lengths: list[int]) -> None:
+    strategy = GuidedSampling(max_samples=20 * GuidedSampling().batch_size)
+    rounds = [strategy.round_batches(number, size) for number in range(len(lengths))]
+    assert [len(batches) for batches in rounds] == lengths
+    assert [batch for batches in rounds for batch in batches] == list(range(20))
+
+
 def test_models_without_prefix_scores_are_recorded(models: dict[str, SentenceModel]) -> None:
     mean = load_model("contstim:trigram?reduction=mean")
     options = replace(HOW, max_samples=16)
