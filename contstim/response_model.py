@@ -307,8 +307,8 @@ def log_prob_std(log_probs: FloatArray, models: Sequence[str]) -> FloatArray:
 
 
 def inference_unit(n_groups: int, min_groups: int = MIN_GROUPS) -> str:
-    """Return the unit of analysis for signed-rank tests.
+    """Return ``group`` or ``participant``, the unit over which signed-rank tests are computed.
 
-    It is ``group`` if there are at least `min_groups` groups of participants, else ``participant``.
+    Groups of participants are used if there are at least `min_groups` of them.
     """
     return "group" if n_groups >= min_groups else "participant"

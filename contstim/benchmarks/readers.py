@@ -149,7 +149,7 @@ def read_blimp_choices(files: _Files, shared: _Shared) -> Benchmark:
     table = table.astype({"expected": int, "rating": int}).assign(
         condition=table["paradigm"].map(phenomena), item=pd.factorize(table["paradigm"])[0] + 1
     )
-    return ChoiceBenchmark(**shared, human=_finish_choices(table, 1, 2))
+    return ChoiceBenchmark(**shared, human=_finish_choices(table, first_code=1, second_code=2))
 
 
 def read_li_adger(files: _Files, shared: _Shared) -> Benchmark:
@@ -335,7 +335,7 @@ def read_sprouse2013_choices(files: _Files, shared: _Shared) -> Benchmark:
     table = table[ids.isin(pairs.index)]
     # A few pairs belong to two phenomena; use the first one.
     table["item"] = table.groupby(["sentence_1", "sentence_2"])["item"].transform("first")
-    return ChoiceBenchmark(**shared, human=_finish_choices(table, 0, 1))
+    return ChoiceBenchmark(**shared, human=_finish_choices(table, first_code=0, second_code=1))
 
 
 def read_sprouse2013_ratings(files: _Files, shared: _Shared, *, file: str) -> Benchmark:

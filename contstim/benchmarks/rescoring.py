@@ -229,7 +229,7 @@ class NBestLists:
             Name of a system, its weights (0 for the baseline and NaN for the oracle) and the
             selected hypotheses.
         """
-        # The baseline uses the scores of the first-pass system alone.
+        # The baseline uses the scores of the first-pass system alone: both weights are 0.
         yield Rescoring("baseline", 0.0, 0.0, self.select(self.table["score"].to_numpy()))
         # The oracle selects the hypothesis with the best metric, as an upper bound.
         quality = np.array([self.metric.compute(counts) for counts in self.counts])

@@ -66,9 +66,9 @@ class TripletRequest(NamedTuple):
 
 
 _REQUESTS = (
-    TripletRequest(PAIRS[0], 3, None, 1.0),
-    TripletRequest(PAIRS[0], 1, _PLAUSIBLE, 5.0),
-    TripletRequest(PAIRS[1], 2, None, 3.5),
+    TripletRequest(PAIRS[0], 3, plausibility_bound=None, relative_cost_per_sentence=1.0),
+    TripletRequest(PAIRS[0], 1, _PLAUSIBLE, relative_cost_per_sentence=5.0),
+    TripletRequest(PAIRS[1], 2, plausibility_bound=None, relative_cost_per_sentence=3.5),
 )
 #: Few changes, to words of the same part of speech, so that the results remain sentences.
 EDITS = Edits(max_changes=4, same_kind="tag")

@@ -76,8 +76,8 @@ class EvaluationOptions:
     test_method
         Method for p-values of the Wilcoxon test, see `wilcoxon_signed_rank`.
     contrasts
-        Compared pairs of models: ``all``, or ``targeted`` (pairs of models that were targets of the
-        same trial; all pairs if no trial has targets).
+        Compared pairs of models: ``all``, or ``targeted`` (pairs of models that some trial was
+        designed to compare; all pairs if this is unknown).
     fdr
         Families of tests within which the false discovery rate is controlled (Benjamini &
         Hochberg):

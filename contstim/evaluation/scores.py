@@ -422,7 +422,7 @@ def resolve_targets(
 
 
 def note_unscored_targets(pairs: pd.DataFrame, models: Sequence[str]) -> tuple[str, ...]:
-    """Report targeted models without scores, which cannot be evaluated.
+    """Report models that trials were designed to compare, but that have no scores.
 
     A pair of sentences *targets* the two models that it was selected or synthesized to distinguish.
 

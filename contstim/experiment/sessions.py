@@ -76,7 +76,7 @@ def update_imported_session(
     recruiter_id: str | None,
     parameters: Mapping[str, str],
 ) -> None:
-    """Complete the details of an imported session from another log file of the session.
+    """Add values that an imported session lacks, from another log file of the same session.
 
     The log of one session can be spread over several files. Values that are missing in the data are
     taken from the new file. Stored values are not overwritten, except that the earlier start time
@@ -480,5 +480,5 @@ def close_by_rule(connection: sqlite3.Connection, conclusion: str, now: float) -
     closure = connection.execute(query, (_WHOLE_STUDY, f"{CLOSED_BY_RULE}%")).fetchone()
     if closure is not None:
         return False
-    record_closure(connection, True, f"{CLOSED_BY_RULE}: {conclusion}", now)
+    record_closure(connection, is_closed=True, reason=f"{CLOSED_BY_RULE}: {conclusion}", now=now)
     return True

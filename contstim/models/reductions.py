@@ -177,7 +177,7 @@ class ReducedModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Event whose log-probability the underlying model computes, and the reduction's name."""
+        """Definition of the underlying model's score, with the name of the reduction."""
         name = self.reduction_name
         if self.unigram is not None:
             name += f" over {self.unigram.spec}"

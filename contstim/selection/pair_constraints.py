@@ -91,6 +91,7 @@ def _make_quotas(descriptions: tuple[str, str], n: int) -> tuple[Quota, Quota]:
     In error messages, `descriptions` of these sentences take the place of names of models.
     """
     first, second = POSITIONS
+    # Column 0 contains the costs of first sentences, and column 1 those of second sentences.
     return Quota(descriptions, first, 0, 1, n), Quota(descriptions, second, 1, 0, n)
 
 

@@ -83,7 +83,7 @@ def read_golan2023(source: str | Path | pd.DataFrame) -> RawChoices:
             "sentence_2": raw["sentence2"],
             "model_1": model_1,
             "model_2": model_2,
-            "rating": rescale(codes.astype(float), 1, 6),
+            "rating": rescale(codes.astype(float), low=1, high=6),
             "rt_ms": raw["Reaction Time"],
             "kind_1": type_1,
             "kind_2": type_2,

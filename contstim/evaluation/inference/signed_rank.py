@@ -227,6 +227,7 @@ def wilcoxon_signed_rank(differences: ArrayLike, method: str = "exact") -> Signe
     # The smallest two-sided p-value, if all n signs are equal, is 2 / 2^n.
     n, p_smallest = len(d), min(1.0, 2.0 ** (1 - len(d)))
     if not d.any():
+        # All differences are 0: the test statistic and the effect are 0, and p is 1.
         return SignedRankTest(0.0, 1.0, 0.0, p_smallest, "exact")
     # Rank the absolute differences, then sum the ranks of positive and of zero differences.
     ranks = np.asarray(rankdata(np.abs(d)), dtype=np.float64)

@@ -243,7 +243,7 @@ def close(
     reason
         reason to store with the date
     """
-    experiment.close_study(experiment.read_study(study), reason, data.get_file(study), True)
+    experiment.close_study(experiment.read_study(study), reason, data.get_file(study), closed=True)
     print("no more participants are admitted; open sessions continue")
 
 
@@ -262,7 +262,7 @@ def reopen(
     reason
         reason to store with the date
     """
-    experiment.close_study(experiment.read_study(study), reason, data.get_file(study), False)
+    experiment.close_study(experiment.read_study(study), reason, data.get_file(study), closed=False)
     print("participants are admitted again")
 
 

@@ -168,10 +168,10 @@ class CausalOptions(_SpecOptions):
 
 @dataclass(frozen=True)
 class CausalEvent(Event):
-    """Event whose log-probability is the score of a sentence under a causal model.
+    """Definition of a causal model's score: log-probability of the tokens after the start symbol.
 
-    The event is that the tokens of the sentence follow the start symbol. It is stored with each
-    score, because scores are comparable only if their events are equal.
+    It is stored with each score, because two scores are comparable only if they are defined
+    equally.
 
     Attributes
     ----------
@@ -189,10 +189,11 @@ class CausalEvent(Event):
 
 @dataclass(frozen=True)
 class MaskedEvent(Event):
-    """Event whose pseudo-log-probability is the score of a sentence under a masked model.
+    """Definition of a masked model's score, the pseudo-log-probability of a sentence.
 
-    The event is that the masked tokens of the sentence are predicted. It is stored with each score,
-    because scores are comparable only if their events are equal.
+    The model predicts tokens of the sentence while they are masked, and the metric combines the
+    log-probabilities of these predictions. The definition is stored with each score, because two
+    scores are comparable only if they are defined equally.
 
     Attributes
     ----------
