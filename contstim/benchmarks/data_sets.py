@@ -65,7 +65,7 @@ class DataSet:
     terms
         Conditions of the licence, in one or two sentences.
     source
-        URL of the published data.
+        URL of the web page that publishes the data.
     files
         Published files, which are downloaded together.
     benchmarks

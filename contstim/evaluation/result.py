@@ -61,14 +61,15 @@ class Summary:
     n_choices_read
         Number of choices before exclusions.
     trials_per_participant, participants_per_trial
-        Minimum, median and maximum.
+        Minimum, median and maximum of the number of trials of a participant, and of the number of
+        participants of a trial.
     median_rt_ms
         Median response time in milliseconds; None if response times are unknown.
     catch_correct
         Minimum and mean over participants of the proportion of correct catch trials; None without
         catch trials.
     models
-        Names of the models.
+        Names of the evaluated models.
     """
 
     n_participants: int
@@ -195,15 +196,15 @@ class Evaluation:
     summary
         Numbers of participants, trials and choices.
     provenance
-        Data, options and versions.
+        Origin of the results: digests of the data, options and versions.
     conditions
         Comparison of the levels of a factor: one row per analysis, measure, pair of levels, and
         model or pair of models. `difference` is the value at level 1 minus the value at level 2.
         For a pair of models, it is the interaction of model and factor.
     data
-        Analysed choices as arrays.
+        Choices, items and predictions of the models as arrays.
     human
-        Choices after exclusions.
+        Choices of the participants after exclusions, one row per choice.
 
     Examples
     --------

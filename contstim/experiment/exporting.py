@@ -39,15 +39,15 @@ class Column:
     Attributes
     ----------
     description
-        Description in words.
+        Meaning of the column, for the codebook.
     data_type
         ``string``, ``integer``, ``number``, ``boolean`` or ``datetime`` (ISO 8601).
     unit
-        Unit of a number.
+        Unit of numbers in the column, for example ``ms``.
     levels
         All valid values, if there are only a few.
     minimum, maximum
-        Bounds of a number.
+        Smallest and largest valid number in the column.
     """
 
     description: str

@@ -81,17 +81,17 @@ class Answer:
     Attributes
     ----------
     id
-        Random id of the answer.
+        Random id, by which an answer that is sent twice is recognised.
     trial
-        Id of the trial.
+        Id of the trial that was answered.
     choice
         Number of the chosen option.
     rt_ms
-        Response time in milliseconds.
+        Response time in milliseconds, measured by the page.
     answered_at
         Time of the answer on the participant's clock, in ISO 8601 format.
     input
-        Input device.
+        Device with which the participant answered, for example ``key`` or ``touch``.
     focus_losses
         Number of times the page lost the focus during the trial.
     hidden_ms

@@ -100,7 +100,7 @@ class ConsentOptions:
     file
         File of the form in the study's folder.
     boxes
-        Checkboxes below the form.
+        Checkboxes that participants tick below the text of the form.
     warning
         Content warning above the form, shown before any sentence; empty for none.
     """
@@ -257,7 +257,7 @@ class Question:
         ``before`` the instructions, after them (``instructions``), or ``after`` the trials.
         Consecutive questions with the same value are shown on one screen.
     options
-        Options of a choice.
+        Possible responses to a question of the kind ``choice`` or ``choices``.
     required
         Whether a response is required.
     rows

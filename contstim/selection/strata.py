@@ -66,7 +66,7 @@ class StratifiedSelection:
     Attributes
     ----------
     costs : (T,) array
-        Costs of the triplets.
+        Cost of selecting each of T triplets; the sum of the costs is minimised.
     strata : (T, 2) array
         Stratum of each triplet under model 1 and under model 2, numbered from 0.
     n_strata

@@ -56,7 +56,7 @@ class SynthesisResult:
     Attributes
     ----------
     natural
-        Natural sentence.
+        Natural sentence with which the synthetic sentence is compared.
     sentence
         Synthetic sentence. If the search found none with a lower loss, it equals `natural`.
     models
@@ -161,9 +161,10 @@ class Triplet(TableRow):
     Attributes
     ----------
     model_1, model_2
-        Names of the models.
+        Names of the two models. Each accepts one synthetic sentence and rejects the other.
     natural, synthetic_1, synthetic_2
-        Natural sentence and synthetic sentences.
+        Natural sentence, synthetic sentence that model 1 accepts and model 2 rejects, and synthetic
+        sentence that model 2 accepts and model 1 rejects.
     natural_lp_1, natural_lp_2
         Log-probabilities of the natural sentence under model 1 and model 2, in nats.
     synthetic_1_lp_1, synthetic_1_lp_2
@@ -313,12 +314,12 @@ class SentenceRow(TableRow):
         Names of the models that should find the synthetic sentence improbable, and of the models
         that should find it about as probable as the natural sentence, separated by spaces.
     natural, synthetic
-        Natural and synthetic sentence.
+        Natural sentence, and synthetic sentence that was generated from it.
     loss
         Loss of the synthetic sentence: in nats if one model should find it improbable, in standard
         deviations of scores if several models should.
     n_replaced
-        Number of replaced words.
+        Number of replacements of words that led from the natural to the synthetic sentence.
     finished
         Whether the search was complete (`SynthesisResult.finished`).
     strategy, seed

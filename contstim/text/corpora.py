@@ -372,14 +372,14 @@ class SampleReport:
     Attributes
     ----------
     n_read
-        Number of sentences read.
+        Number of sentences that the corpus contains, before any rule is applied.
     n_dropped
         Number of dropped sentences by reason, for example ``length`` or ``duplicate`` (the same
         words as an earlier sentence, ignoring case and punctuation).
     n_eligible
         Number of sentences that satisfy the rules.
     n_sampled
-        Number of sentences sampled.
+        Number of sentences that were drawn from the eligible ones.
     """
 
     n_read: int

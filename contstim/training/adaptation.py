@@ -151,7 +151,7 @@ class Perplexities:
     Attributes
     ----------
     step
-        Number of training steps taken.
+        Number of training steps before the evaluation.
     domain, other
         Pseudo-perplexity per token on the domain and on the other corpus.
     domain_word, other_word

@@ -367,7 +367,7 @@ class TrainedNgram:
     Attributes
     ----------
     path
-        The ARPA file.
+        Path of the ARPA file that was written.
     n_sentences, n_tokens
         Size of the text, without sentence ends.
     n_ngrams

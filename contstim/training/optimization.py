@@ -72,7 +72,7 @@ class BestCheckpoint:
     Attributes
     ----------
     perplexity
-        Perplexity of these weights.
+        Lowest perplexity on held-out text so far, to which the weights belong.
     n_stale
         Number of evaluations since the last improvement.
     weights

@@ -40,7 +40,7 @@ class TrainingOptions:
     weight_decay
         Weight decay of AdamW.
     clip
-        Maximum norm of the gradient.
+        Maximum norm of the gradient; larger gradients are scaled down.
     head
         Number of most frequent tokens that are always part of the sampled softmax.
     samples
@@ -89,7 +89,7 @@ class AdaptOptions:
     Attributes
     ----------
     steps
-        Maximum number of steps.
+        Maximum number of training steps, each on one batch.
     batch_tokens
         Maximum number of tokens per batch.
     learning_rate
@@ -98,7 +98,7 @@ class AdaptOptions:
     mask_share
         Fraction of tokens to predict (see `contstim.training.adaptation.mask_tokens`).
     interval
-        Number of steps between evaluations.
+        Number of training steps between evaluations on held-out sentences.
     patience
         Number of evaluations without improvement after which training stops.
     seed

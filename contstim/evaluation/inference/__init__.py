@@ -40,9 +40,9 @@ class InferenceResult:
     n_units
         Number of participants (or groups, if the test is across groups) with a value.
     test
-        Name of the test.
+        Name of the test that gave the p-value.
     note
-        Reason for missing numbers.
+        Reason why a p-value or an interval is missing; otherwise empty.
     statistics
         Further statistics by their column in the result tables, see `QuasiFInference.columns`.
     """

@@ -15,7 +15,7 @@ class MeanEstimate:
     Attributes
     ----------
     value
-        Point estimate.
+        Estimated mean, or difference between means, in the unit of the measure.
     stderr
         Standard error. NaN if there are too few participants or items, 0 if all values are equal.
     df

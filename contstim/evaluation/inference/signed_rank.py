@@ -166,7 +166,7 @@ class SignedRankTest:
     statistic
         Sum of the ranks of positive differences.
     p
-        Two-sided p-value.
+        Two-sided p-value; NaN if there is no test.
     effect
         Matched-pairs rank-biserial correlation: sum of the ranks of positive minus negative
         differences, divided by the sum of all ranks, -1 to 1.

@@ -55,11 +55,11 @@ class EngineModel(SentenceModel):
     name
         Label of the program and its model in messages. It is not sent to the program.
     prefix
-        Text before every sentence.
+        Context: a text that is placed before every sentence and is not scored.
     leading_tokens
         Tokens that the program inserts before every text.
     batch
-        Number of texts per request.
+        Number of texts that are sent to the program in one request.
     """
 
     name: str

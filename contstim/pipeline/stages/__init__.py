@@ -206,7 +206,7 @@ class StageStatus:
     n_tasks
         Number of tasks; a lower bound until all tasks are known.
     n_done
-        Number of finished tasks.
+        Number of tasks whose result is stored.
     errors
         Error messages of the tasks that failed and are not tried again.
     table_state

@@ -33,7 +33,7 @@ class ClassifierEvent(Event):
     Attributes
     ----------
     task
-        Meaning of the labels.
+        Meaning of the two labels, for example acceptability.
     gives
         Meaning of the score.
     members

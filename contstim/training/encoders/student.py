@@ -36,7 +36,7 @@ class RegressionTarget:
     intercept, slope
         Least-squares estimates from the training sentences.
     scale
-        Standard deviation of the residuals.
+        Standard deviation of the residuals, in the unit of the teacher's scores.
     length
         Mean number of tokens per training sentence.
     grows
