@@ -29,7 +29,7 @@ def displayable(cls: type[_Class]) -> type[_Class]:
     Parameters
     ----------
     cls
-        Dataclass.
+        Dataclass to which the methods are added.
 
     Returns
     -------

@@ -143,7 +143,7 @@ def save_figure(drawn: Axes | Figure, path: str | Path) -> Path:
     drawn
         Figure, or axes of it.
     path
-        Path of the file.
+        File to write.
 
     Returns
     -------

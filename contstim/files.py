@@ -177,7 +177,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Parameters
     ----------
     path
-        Path of the file.
+        File to write.
     content
         Bytes, or text that is encoded as UTF-8.
 
@@ -426,7 +426,7 @@ def write_metadata(table: Path, options: Mapping[str, Any]) -> None:
     Parameters
     ----------
     table
-        Path of the table.
+        Path of the table that the metadata describe.
     options
         Options that the table was made with.
 

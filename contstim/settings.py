@@ -164,7 +164,7 @@ def parse_settings(cls: type[_Settings], table: object, key: str = "") -> _Setti
         Class made by `settings`. A field of such a class is a nested table, and a tuple of such
         classes is a list of tables.
     table
-        Content of the table.
+        Keys and values of the table.
     key
         Key of the table, for error messages; empty for a complete file.
 

@@ -171,7 +171,7 @@ def describe_study(
     design
         Design of a study with fixed trials, if known.
     stimuli
-        Description of the stimuli.
+        Text that describes the stimuli, for the preregistration.
     adaptive
         Plan of an adaptive study.
 

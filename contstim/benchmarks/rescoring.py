@@ -279,7 +279,7 @@ def rescore(
     n_bootstrap
         Number of bootstrap samples of test utterances, which all systems share.
     seed
-        Seed of the bootstrap.
+        Random seed of the bootstrap.
 
     Returns
     -------

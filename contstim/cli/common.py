@@ -91,7 +91,7 @@ def refuse_overwriting(path: str | Path, inputs: Iterable[str | Path | None]) ->
     Parameters
     ----------
     path
-        Path of the output.
+        Path to which the output would be written.
     inputs
         Paths of the inputs; None for an omitted input.
 

@@ -125,7 +125,7 @@ def render_demonstration(
     conclusion : sequence of str
         Sentences about the evaluation of the simulated choices.
     figure : Axes, optional
-        Figure of the evaluation.
+        Figure with the values of the models in the evaluation.
     next_steps : mapping
         Further commands by heading.
 

@@ -113,7 +113,7 @@ class SentenceOptions:
         Parameters
         ----------
         path
-            Path of the scores.
+            Path of the table of scores.
 
         Returns
         -------

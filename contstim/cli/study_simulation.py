@@ -182,7 +182,7 @@ def build_simulator(
     Parameters
     ----------
     trials
-        Path of the table.
+        Path of the table of trials.
     model_specs
         Specifications of the models to compare; empty if `scores_path` is given.
     scores_path

@@ -194,7 +194,7 @@ def report_synthesis(report: SynthesisReport, study: StudyPlan, out: str) -> int
     Parameters
     ----------
     report
-        Results of the synthesis.
+        Rows, failures and progress of the synthesis.
     study
         Study plan of the synthesis.
     out

@@ -219,7 +219,7 @@ class StudySimulator:
         difference
             Difference d >= 0 between the accuracies of the first and the second model.
         simulation
-            Parameters of the participants.
+            Parameters of the simulated participants.
         pairs_per_item : int, default 1
             Number of pairs of each item.
         n_groups : int, default 1

@@ -82,7 +82,7 @@ def agreement_table(data: TrialData, near: float = 0.9, min_participants: int = 
     Parameters
     ----------
     data
-        Choices.
+        Choices of all participants.
     near
         Proportion of the participants that makes a choice nearly unanimous.
     min_participants
@@ -149,7 +149,7 @@ def reliability_table(data: TrialData, n_splits: int = 200, seed: int = 0) -> pd
     Parameters
     ----------
     data
-        Choices.
+        Choices of all participants.
     n_splits
         Number of random splits.
     seed

@@ -292,7 +292,7 @@ def exclude_unknown_words(human: HumanData, models: Iterable[SentenceModel]) -> 
     Parameters
     ----------
     human
-        Choices.
+        Choices of the participants.
     models
         Models that cannot score sentences with unknown words.
 

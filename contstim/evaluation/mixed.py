@@ -95,7 +95,7 @@ def write_mixed_models(human: HumanData, scores: pd.DataFrame, folder: str | Pat
     human, scores
         Choices and scores, as in `mixed_model_table`.
     folder
-        Folder of the files.
+        Folder to which the files are written.
 
     Returns
     -------

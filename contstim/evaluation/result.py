@@ -196,7 +196,7 @@ class Evaluation:
     summary
         Numbers of participants, trials and choices.
     provenance
-        Origin of the results: digests of the data, options and versions.
+        Scores, options and software versions from which the results were computed.
     conditions
         Comparison of the levels of a factor: one row per analysis, measure, pair of levels, and
         model or pair of models. `difference` is the value at level 1 minus the value at level 2.

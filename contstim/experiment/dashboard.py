@@ -93,7 +93,7 @@ def read_summary(path: Path, study: Study, cache: AnswerCache, now: float) -> di
     path
         Data file.
     study
-        Study of the data.
+        Study that is summarised.
     cache
         Answers read so far, which are updated.
     now

@@ -94,7 +94,7 @@ def describe_columns(study: Study, tables: Iterable[pd.DataFrame]) -> dict[str, 
     study
         Study that collected the data.
     tables
-        Tables of the data.
+        Tables to export.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def list_data_files(study: Study, collected: StudyData) -> dict[str, pd.DataFram
     study
         Study that collected the data; its name becomes part of the file names.
     collected
-        Data of the study.
+        Collected data of the study.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def write_export(
     study
         Study that collected the data.
     collected
-        Tables of the data.
+        Collected data of the study.
     folder
         Folder to write; files with the same names are replaced.
     include_incomplete
@@ -202,7 +202,7 @@ def write_psychds(study: Study, collected: StudyData, folder: Path) -> None:
     study
         Study that collected the data.
     collected
-        Tables of the data.
+        Collected data of the study.
     folder
         Folder to write; files with the same names are replaced.
 

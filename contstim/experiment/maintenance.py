@@ -40,7 +40,7 @@ def delete_participant(
     Parameters
     ----------
     study
-        Study of the participant.
+        Study in which the participant took part.
     identifier
         Code on the last screen, session id, or participant id of the recruitment platform.
     reason
@@ -142,7 +142,7 @@ def make_replacement_table(
     Parameters
     ----------
     collected
-        Data of the study.
+        Collected data of the study.
     excluded : DataFrame
         Participants that the analysis excludes, with the columns ``participant, rule, detail`` as
         reported by the exclusion rules of the evaluation.
@@ -195,7 +195,7 @@ def release_sessions(
     Parameters
     ----------
     study
-        Study of the sessions.
+        Study to which the sessions belong.
     reasons
         Reason for taking the assignment away, e.g. ``excluded``, by session id.
     idle_minutes

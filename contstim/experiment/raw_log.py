@@ -395,7 +395,7 @@ def map_trials_by_id(study: Study, trials: Sequence[Trial]) -> dict[str, Trial]:
     study
         Study with the practice trials.
     trials
-        Trials of the session.
+        All trials of a session.
 
     Returns
     -------

@@ -79,7 +79,7 @@ def get_client_address(request: Request) -> str:
     Parameters
     ----------
     request
-        Request of the client.
+        HTTP request of the client.
 
     Returns
     -------

@@ -309,7 +309,7 @@ def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
     Parameters
     ----------
     folder
-        Path of the folder.
+        Folder to write.
     contents
         Contents of the files by their relative paths.
 

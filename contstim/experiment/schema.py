@@ -40,7 +40,7 @@ def get_data_path(study: Study, database: Path | None = None) -> Path:
     Parameters
     ----------
     study
-        Study of the data.
+        Study to which the database belongs.
     database
         Path of the database if the user named one. It is returned unchanged.
     """

@@ -105,7 +105,7 @@ def make_app(store: Store, token: str, page: Path = PAGE_FOLDER) -> Starlette:
     store
         Data of the study; closed when the server stops.
     token
-        Password of the dashboard.
+        Password that opens the dashboard.
     page
         Folder with the files of the experiment's web page. ``index.html`` is filled in and served
         at ``/``; all files are served below ``/static/``.

@@ -452,7 +452,7 @@ def check_sentence_language(
     Parameters
     ----------
     model
-        The model.
+        Model that scores the sentences.
     language
         Language of the sentences.
     sentences

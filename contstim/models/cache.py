@@ -239,7 +239,7 @@ class ScoreCache:
         Parameters
         ----------
         model
-            The model.
+            Model that scores the sentences.
         sentences
             The S sentences; repeated ones are scored once.
 

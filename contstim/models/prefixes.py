@@ -173,7 +173,7 @@ def empty_prefix(
     Parameters
     ----------
     model
-        The model.
+        Model under which the sentences are written.
     word_lists
         Candidates for the first word and for all later words.
     guide

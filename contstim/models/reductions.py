@@ -390,7 +390,7 @@ def corpus_perplexity(model: SentenceModel, sentences: Sequence[str], per: str =
     Parameters
     ----------
     model
-        The model.
+        Model to evaluate.
     sentences
         The S sentences of the corpus.
     per

@@ -33,7 +33,7 @@ def total_probability(model: SentenceModel, words: Sequence[str], length: int) -
     Parameters
     ----------
     model
-        The model.
+        Model that assigns a probability to each string.
     words
         Words of the strings. With V words, there are V ** length strings.
     length

@@ -243,7 +243,7 @@ class WordTokenizer:
         Parameters
         ----------
         sentence
-            The sentence.
+            Sentence in which the word is masked.
         position
             Index of the word to mask.
         words

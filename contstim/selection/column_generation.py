@@ -424,7 +424,7 @@ class _Relaxation:
         Parameters
         ----------
         variables
-            Subset of the variables.
+            Variables that may be 1; all others are 0.
         time_limit
             Time limit in seconds. None: no limit.
 

@@ -55,7 +55,7 @@ class NaturalCriterion:
         Parameters
         ----------
         ranked
-            Ranks of the sentences.
+            Scores of the sentences as ranks.
         log_probs : (S, M) DataFrame
             Log-probabilities in nats, with the sentences and models in the order of `ranked`.
 

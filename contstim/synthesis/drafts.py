@@ -114,7 +114,7 @@ class DraftBatch:
         Parameters
         ----------
         row
-            Index of the sentence.
+            Index of the sentence in the batch.
         mark
             Final punctuation mark.
         mark_log_prob

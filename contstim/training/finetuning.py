@@ -89,7 +89,7 @@ class RestartStore:
         Parameters
         ----------
         seed
-            Seed of the restart.
+            Random seed of this restart.
 
         Returns
         -------

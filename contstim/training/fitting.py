@@ -211,7 +211,7 @@ def add_head(
         Number of upper layers to train. Lower layers are replaced with their cached outputs. None:
         train the whole network, including the embeddings.
     seed
-        Seed of the weights.
+        Seed of the random initial weights.
 
     Raises
     ------

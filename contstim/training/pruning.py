@@ -36,7 +36,7 @@ def prune_by_entropy(
     Parameters
     ----------
     table
-        The model.
+        N-gram model to prune.
     frequencies
         Relative frequency P(h) of each n-gram as a context, for all orders except the highest.
     threshold

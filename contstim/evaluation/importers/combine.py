@@ -20,7 +20,7 @@ def join_participants(human: HumanData, participants: pd.DataFrame) -> HumanData
     Parameters
     ----------
     human
-        Choices.
+        Choices of the participants.
     participants
         Table with a column `participant` and one row per participant; or, as written by
         `contstim experiment`, one row per participant and question, with the columns

@@ -27,7 +27,7 @@ def parse_pcibex(lines: Sequence[str], name: str) -> pd.DataFrame:
     Parameters
     ----------
     lines
-        Lines of the file.
+        Lines of the results file.
     name
         Name of the file, for messages.
 

@@ -374,7 +374,7 @@ def resample_values(subset: Subset, measure: Measure, resamples: Resamples) -> F
     subset
         Choices and models of an analysis.
     measure
-        Measure of the values.
+        Measure that is computed.
     resamples
         B resamples.
 

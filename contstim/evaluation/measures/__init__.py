@@ -426,7 +426,7 @@ def compute_ceilings(subset: Subset, measure: Measure, min_others: int = 1) -> N
     subset
         Choices of an analysis.
     measure
-        Measure of the ceilings.
+        Measure for which the ceilings are computed.
     min_others
         Minimum number of other participants who judged the pair of a trial. Trials with fewer are
         excluded.

@@ -39,7 +39,7 @@ def watch_study(
     source
         Table of choices, or folder of a study.
     table_format
-        Format of the table.
+        Format of the table of choices.
     scores_file
         Log-probabilities, or None for the default file in the study folder.
     plan_file

@@ -164,7 +164,7 @@ def load_pretrained(
     Parameters
     ----------
     source
-        Location of the checkpoint.
+        Checkpoint to load: a local folder, or a name on the Hugging Face hub.
     loader_for
         Function that maps the configuration to the class of the package `transformers` that loads
         the network, for example ``AutoModelForCausalLM``.

@@ -375,7 +375,7 @@ def supports_trees(
     Parameters
     ----------
     network
-        The network.
+        Network to test.
     tree_size
         Number of tokens of the largest tree to compute.
     sequence_length

@@ -308,9 +308,9 @@ def estimate_replacements(
     Parameters
     ----------
     model
-        The model.
+        Model that scores the sentences.
     sentence
-        The sentence.
+        Sentence in which the word is replaced.
     position
         Index of the word to replace.
     words
