@@ -27,9 +27,7 @@ class MaskedGuide(TokenPrefixes):
     The input of the network is a prefix, two mask tokens and a full stop. The prediction at the
     first mask token gives the log-probabilities of the next token, with which a search writes a
     sentence from left to right. They do not sum to the model's score of the sentence, which
-    predicts each token from later words as well. The second and later tokens of a word are
-    predicted from the earlier tokens of this word alone, without the prefix, so that each word is
-    processed only once.
+    predicts each token from later words as well.
 
     Parameters
     ----------
@@ -41,9 +39,6 @@ class MaskedGuide(TokenPrefixes):
         Token ids of each of the R prefixes.
     n_words
         Number of words of each prefix. All prefixes have the same number.
-    later_log_probs
-        Mapping from the token ids of a word to the log-probability of its second and later tokens,
-        in nats, for the words so far. It is extended when needed. None: an empty mapping.
     """
 
     def __init__(
@@ -52,10 +47,8 @@ class MaskedGuide(TokenPrefixes):
         word_lists: tuple[WordList, WordList],
         rows: Sequence[_Tokens] = ((),),
         n_words: int = 0,
-        later_log_probs: dict[_Tokens, float] | None = None,
     ) -> None:
         self._model, self._rows = model, list(rows)
-        self._later_log_probs = {} if later_log_probs is None else later_log_probs
         super().__init__(model.tokenizer, word_lists, n_words, self._predict_next(self._rows))
 
     def _predict_next(self, rows: Sequence[_Tokens]) -> torch.Tensor:
@@ -100,21 +93,22 @@ class MaskedGuide(TokenPrefixes):
         array
             Log-probabilities in nats, shape (k,).
         """
-        words = [tuple(self._candidates.tokens[i]) for i in indices.tolist()]
-        # Predict each later token of the new words after the earlier tokens of the word. Words with
-        # the same earlier tokens share a prediction.
-        new_words = [word for word in dict.fromkeys(words) if word not in self._later_log_probs]
-        contexts = dict.fromkeys(word[:n] for word in new_words for n in range(1, len(word)))
-        if contexts:
-            log_probs = self._predict_next(list(contexts))  # (contexts, tokens of the vocabulary)
-            by_context = dict(zip(contexts, log_probs, strict=True))
-        for word in new_words:
-            self._later_log_probs[word] = sum(
-                float(by_context[word[:n]][word[n]]) for n in range(1, len(word))
-            )
+        tokens = [self._candidates.tokens[i] for i in indices.tolist()]
         # Chain rule: the log-probability of a word is the sum over its first and later tokens.
-        word_log_probs = self.first_log_probs(rows, words)
-        word_log_probs += np.array([self._later_log_probs[word] for word in words])
+        word_log_probs = self.first_log_probs(rows, tokens)
+        # Later tokens of a word: predict each token after the prefix and the earlier tokens of the
+        # word. Words with the same earlier tokens share a prediction. Map each context to pairs of
+        # a word and the token of this word that follows.
+        targets: dict[_Tokens, list[tuple[int, int]]] = {}
+        for i, (row, word) in enumerate(zip(rows.tolist(), tokens, strict=True)):
+            for n in range(1, len(word)):
+                context = (*self._rows[row], *word[:n])
+                targets.setdefault(context, []).append((i, word[n]))
+        if targets:
+            log_probs = self._predict_next(list(targets))  # (contexts, tokens of the vocabulary)
+            for next_log_probs, pairs in zip(log_probs, targets.values(), strict=True):
+                for i, token in pairs:
+                    word_log_probs[i] += float(next_log_probs[token])
         # Rounding may raise a probability of 1 slightly.
         return np.minimum(word_log_probs, 0.0)
 
@@ -142,6 +136,4 @@ class MaskedGuide(TokenPrefixes):
         """
         pairs = zip(rows.tolist(), indices.tolist(), strict=True)
         tokens = [(*self._rows[row], *self._candidates.tokens[i]) for row, i in pairs]
-        return MaskedGuide(
-            self._model, self.word_lists, tokens, self.n_words + 1, self._later_log_probs
-        )
+        return MaskedGuide(self._model, self.word_lists, tokens, self.n_words + 1)

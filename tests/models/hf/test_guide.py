@@ -39,20 +39,6 @@ def test_next_words_are_predicted_before_mask_tokens(
     assert one.log_probs(nothing, nothing).shape == (0,)
 
 
-def test_later_tokens_are_predicted_from_the_same_word_alone() -> None:
-    model, later = load_model("contstim:bert"), WordList.from_words(["dog", "unquenchable"])
-    prefix = model.guide_prefix(FIRST, later).extend(np.array([0, 0]), np.array([0, 1]))
-    upper, is_exact = prefix.upper_bounds()
-    assert is_exact.tolist() == [True, False]
-    tokens = tuple(model.tokenizer.tokenize_text("unquenchable"))
-    expected = sum(
-        float(MaskedGuide(model, (FIRST, later), [tokens[:n]])._next_log_probs[0, tokens[n]])
-        for n in range(1, len(tokens))
-    )
-    log_probs = prefix.log_probs(np.array([0, 1]), np.array([1, 1]))
-    np.testing.assert_allclose(log_probs - upper[:, 1], expected, rtol=1e-3)
-
-
 def test_only_metrics_of_low_cost_propose_words(
     tiny: Callable[[str], Path],
 ) -> None:
