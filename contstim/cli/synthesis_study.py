@@ -289,6 +289,8 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
     if "n_sampled" in notes:
         line = "{n_sampled:,} sentences were sampled, {n_candidates:,} satisfy the bounds"
         print_message(line.format(**notes))
+        if report.rows:
+            print_message("read all sentences before you use them, e.g. with contstim review")
         # Too few sentences: report for each bound how many samples satisfy it.
         if notes["rows"] < notes["requested"]:
             for name, number in notes["n_satisfying"].items():

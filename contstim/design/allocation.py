@@ -273,8 +273,8 @@ def _check_sentence_counts(trials: TrialCells) -> None:
     if n > trials.n_groups:
         raise InfeasibleError(
             f"the sentence {sentence!r} is in {n} trials, nobody may see it twice, and the "
-            f"number of groups is {trials.n_groups}; use more groups, or leave out some of the "
-            "pairs or triplets that have it"
+            f"number of groups is {trials.n_groups}; use more groups (a triplet makes three "
+            "trials, so at least 3), or leave out some of the pairs or triplets that have it"
         )
     if trials.n_groups >= 3:
         return

@@ -32,6 +32,10 @@ from contstim.synthesis.sample import GuidedSampling
 # sampled sentences with a score of at least -3.4 had at least -3.6 after the prompt of their batch.
 _READING_MARGIN = 0.2
 
+# Decrease in loss of every synthetic sentence, in nats. The models hardly disagree about sentences
+# with a smaller decrease.
+_MIN_DROP = 1.0
+
 # Number of requested rows of the table per batch of a round.
 _ROWS_PER_BATCH = 50
 
@@ -387,7 +391,7 @@ class PooledSynthesisJob(SynthesisJob):
         find the synthetic sentence improbable or probable, and constraints. One sampled sentence
         can be assigned to each request.
         """
-        minimum_drop = self.options.minimum_drop
+        minimum_drop = max(_MIN_DROP, self.options.minimum_drop)
         return [
             [Request(sentence, self.resolve_problem(p), minimum_drop) for p in problems]
             for problems, sentence in self.inputs

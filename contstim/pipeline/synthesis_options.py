@@ -73,7 +73,7 @@ class SynthesisOptions:
     minimum_drop
         Minimum number of nats by which each synthetic sentence must be less probable than the
         natural sentence, under the model that should find it improbable. Other triplets are left
-        out.
+        out. The strategy ``sample`` requires at least 1 nat.
     """
 
     strategy: str = "edit"
