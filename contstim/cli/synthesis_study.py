@@ -296,7 +296,8 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
             for name, number in notes["n_satisfying"].items():
                 print_message(f"  {number:,.0f} satisfy {name} (median over natural sentences)")
             print_message(
-                "  increase max_samples, use less probable natural sentences, or relax a constraint"
+                "  increase max_samples or, if sampling ended earlier, lower min_improvement; use "
+                "less probable natural sentences, or relax a constraint"
             )
     if len(report.rows) > 1:
         print_message(format_diversity(*sentences_with_originals(report.rows)))

@@ -134,7 +134,8 @@ def synthesize(
     plan
         study plan (TOML) with any further setting
     pool
-        output table of every sampled sentence with its scores (sample only)
+        output table of all natural sentences, and of all sampled sentences that satisfy the minimum
+        scores, with their scores (sample only)
     seed
         random seed [0]
     out

@@ -89,7 +89,7 @@ def describe_sample(evaluation: Evaluation) -> list[str]:
     for rule, rows in excluded.groupby("rule", sort=False):
         participants = format_count(rows["participant"].nunique(), "participant")
         choices = format_count(int(rows["n_rows"].sum()), "choice")
-        rules.append(f"{rule} ({participants}, {choices})")
+        rules.append(f"{rule} ({choices} of {participants})")
     sentences.append(f"Excluded: {'; '.join(rules)}." if rules else "Nothing was excluded.")
     # Models differ only on pairs on which they prefer different sentences.
     data = evaluation.data

@@ -56,8 +56,9 @@ def count_expected_triplets(
     that request r receives a sentence from the larger pool is estimated as
 
     - P_r = 1 if the request receives a sentence when the present pool is assigned to as many
-      requests as possible. Each sampled sentence may be assigned `growth_factor` times (rounded
-      down), since the larger pool will contain so many similar sentences;
+      requests as possible, with each sampled sentence used up to `growth_factor` times, since the
+      larger pool will contain so many similar sentences. If this factor is not an integer, P_r is
+      interpolated between the two neighbouring integers;
     - P_r = 1 - exp(-(growth_factor - 1) n1 / n0) if the request has no usable sentence yet, where
       n0 and n1 are the numbers of requests with no usable sentence and with exactly one (Good
       1953);
@@ -79,9 +80,15 @@ def count_expected_triplets(
     # Whether each sampled sentence can be the synthetic sentence of each request (a natural
     # sentence), shape (requests, sentences). The loss is NaN if it cannot.
     is_usable = pool.is_usable(requests)
-    # Find the largest assignment if each sentence, used at most once now, is repeated.
-    repeated = np.repeat(is_usable[:, is_usable.any(axis=0)], int(growth_factor), axis=1)
-    probabilities = find_fulfillable_requests(repeated).astype(np.float64)
+    # Find the largest assignment if each sentence, used at most once now, is repeated. Interpolate
+    # between the two integers next to the growth factor.
+    is_usable = is_usable[:, is_usable.any(axis=0)]
+    n_copies, fraction = int(growth_factor), growth_factor % 1
+    lower, upper = (
+        find_fulfillable_requests(np.repeat(is_usable, n, axis=1)).astype(np.float64)
+        for n in (n_copies, n_copies + 1)
+    )
+    probabilities = (1 - fraction) * lower + fraction * upper
     # Requests without a usable sentence may get one (Good 1953).
     n_usable = is_usable.sum(axis=1)
     n_none, n_one = int((n_usable == 0).sum()), int((n_usable == 1).sum())

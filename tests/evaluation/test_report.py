@@ -177,7 +177,8 @@ def test_report_page_contains_all_sections(evaluation, tmp_path):
     first, *rest = summarize(evaluation)
     texts = (
         f"Analysed: {n} participants, {16 * n} choices on 16 sentence pairs.",
-        f"Excluded: catch trials ({out} participant",
+        "Excluded: catch trials (",
+        f" choices of {out} participant",
         first,
         " ".join(rest),
         "<svg",

@@ -130,8 +130,8 @@ def test_exclusions_are_counted_by_rule(study):
     sample = describe_sample(evaluate(choices, wide.reset_index(), exclusions=rules, **ONE))
     assert sample[0] == "Analysed: 18 participants, 720 choices on 40 sentence pairs."
     assert sample[1].startswith("Excluded: ")
-    assert "(1 participant, 40 choices)" in sample[1]
-    assert "few trials (1 participant, 5 choices)" in sample[1]
+    assert "(40 choices of 1 participant)" in sample[1]
+    assert "few trials (5 choices of 1 participant)" in sample[1]
 
 
 def test_difference_intervals_stay_within_their_range(study):

@@ -242,6 +242,17 @@ def test_forecast_equals_a_larger_assignment(factor: int) -> None:
     assert count_expected_triplets(pool, [[t] for t in requests], factor) == n_filled
 
 
+def test_forecast_interpolates_between_integer_factors() -> None:
+    # All four requests can use the same two sentences only, so that two or four are fulfilled.
+    scores = {"a": {"s a b.": -9.0, "s c d.": -9.0}, "b": {"s a b.": -29.0, "s c d.": -29.0}}
+    scores = {model: own | {f"n{i} e f.": -19.0 for i in range(4)} for model, own in scores.items()}
+    problem = ProblemDefinition(("b",), ("a",))
+    requests = [[Request(f"n{i} e f.", problem)] for i in range(4)]
+    pool = SentencePool(("s a b.", "s c d."), scores, {})
+    forecasts = [count_expected_triplets(pool, requests, factor) for factor in (1, 1.4, 1.6, 2, 3)]
+    assert forecasts == [2, 3, 3, 4, 4]
+
+
 @pytest.mark.parametrize(("seed", "n_complete"), [(1, 0), (2, 1), (3, 2)])
 def test_forecast_for_the_same_pool_counts_complete_triplets(seed: int, n_complete: int) -> None:
     pool, requests = _pool(seed, 8 if seed != 2 else 5), _requests()
