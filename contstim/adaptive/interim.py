@@ -43,7 +43,7 @@ class InterimResult:
     n_chosen_answers
         Number of answers to trials that were chosen adaptively.
     n_posterior_answers
-        Number of answers on which the posterior is based, of those in `n_chosen_answers`: the first
+        Number of answers in `n_chosen_answers` on which the posterior is based: the first
         answer to each pair, unless it is in the middle of the rating scale.
     n_participants
         Number of participants with at least one answer.

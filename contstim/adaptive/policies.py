@@ -219,7 +219,7 @@ class MutualInformation(Policy):
     def pair_values_in_block(
         self, state: PolicyState, shortlist: IntArray, values: FloatArray, chosen: Sequence[int]
     ) -> FloatArray:
-        """Compute how much the answer to each shortlisted pair would add to what a block reveals.
+        """Compute the information that each shortlisted pair would add to a block.
 
         A block is a number of pairs that are chosen together, before any of them is answered. The
         value is the mutual information between the answer to a further pair and the correct model,

@@ -203,7 +203,7 @@ class TrialScheduler:
         return self.posterior.weights
 
     def update_posterior(self, max_blocks: int = 1) -> None:
-        """Update the posterior with the answers to further blocks, at most `max_blocks` of them.
+        """Update the posterior with the answers to at most `max_blocks` further blocks.
 
         A *block* is a group of trials that were chosen at the same time. Blocks are used in the
         order in which they were chosen, up to the first block with missing answers.

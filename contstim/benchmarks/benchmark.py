@@ -76,8 +76,8 @@ class Benchmark(ABC):
     Models are evaluated one at a time, in two steps. `extract_values` reduces the model's scores to
     one number per judged unit; by default the units are sentences, and the numbers are their
     scores. `estimate` then computes the criterion, for example an accuracy or a correlation, from
-    these numbers and the judgements. Subclasses define `estimate`, and `sentences`, which a model
-    has to score. `published_values` contains the numbers of published models.
+    these numbers and the judgements. Subclasses define `estimate` and the `sentences` that models
+    score. `published_values` contains the numbers of published models.
 
     Attributes
     ----------

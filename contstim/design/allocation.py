@@ -274,7 +274,7 @@ def _check_sentence_counts(trials: TrialCells) -> None:
         raise InfeasibleError(
             f"the sentence {sentence!r} is in {n} trials, nobody may see it twice, and the "
             f"number of groups is {trials.n_groups}; use more groups (a triplet makes three "
-            "trials, so at least 3), or leave out some of the pairs or triplets that have it"
+            "trials, so at least 3), or leave out some pairs or triplets that contain it"
         )
     if trials.n_groups >= 3:
         return

@@ -346,7 +346,7 @@ def _check_times(column: pd.Series) -> pd.Series:
 
 
 def align_choices(table: pd.DataFrame) -> pd.DataFrame:
-    """Put the sentences of each pair into a standard order; exchange them and negate the rating.
+    """Put the two sentences of each pair into a standard order, and adapt the ratings.
 
     A pair may have been shown in both orders. Afterwards, sentence 1 is the sentence that sorts
     first by Unicode code points. Where the sentences are exchanged, a rating r becomes -r, on the

@@ -40,7 +40,7 @@ _CHARACTERS_PER_ROW = 200
 
 @dataclass
 class LogReport:
-    """Report to the web page about which of the answers or events that it sent were stored.
+    """Report to the web page that lists which of its answers or events were stored.
 
     The page sends each answer again until it is acknowledged or refused.
 
@@ -285,7 +285,7 @@ def _check_stored_size(
     InputError
         If the limit is reached.
     """
-    # `trials` contains a trial twice if its page uses an id of its own. Count each trial once.
+    # `trials` contains a trial twice if the page uses another id for it. Count it once.
     n_trials = len({trial.id for trial in trials.values()})
     limit = _MAX_CHARACTERS + _MAX_CHARACTERS_PER_TRIAL * n_trials
     # A page can send any number of events, which all count towards the limit. The table of answers
@@ -319,7 +319,7 @@ def is_past_time_limit(study: Study, started_at: float, now: float, grace: float
 def determine_outcome(
     connection: sqlite3.Connection, study: Study, session: str, now: float
 ) -> tuple[str | None, dict[str, list[str]]]:
-    """Determine the outcome of a session, None before its end, and list what is unanswered.
+    """Return the outcome of a session, if any, and its unanswered trials and questions.
 
     The first condition that applies determines the outcome:
 

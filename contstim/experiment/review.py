@@ -152,7 +152,7 @@ def read_source(path: str | Path) -> list[tuple[str, ...]]:
     """Read the sentences of one file for a blind review.
 
     In a blind review, reviewers judge sentences from several files, for example from two methods of
-    synthesis, without knowing from which file a sentence is.
+    synthesis, without knowing which file a sentence is from.
 
     Parameters
     ----------

@@ -178,7 +178,7 @@ def backup_data(study: Study, copy_file: Path, database: Path | None = None) -> 
         except sqlite3.Error as error:
             raise OutputError(f"cannot write the copy {copy_file}: {error}") from None
         if result != "ok":
-            raise OutputError(f"{copy_file} is not sound ({result}); the data file is damaged")
+            raise OutputError(f"the data file is damaged ({result}); use an earlier copy")
 
 
 def _describe_error(path: Path, error: sqlite3.Error) -> str:

@@ -74,9 +74,9 @@ def sentence_flags(sentence: str, language: Language = ENGLISH) -> list[str]:
 
 
 def find_offensive(sentence: str, min_level: int) -> list[str]:
-    """Return the words and phrases in a sentence that are offensive or may be.
+    """Return the words and phrases of a sentence that may be offensive.
 
-    The bundled list gives each of them a level: 2 likely, 1 perhaps, 0 unlikely offensive. Those of
+    The bundled list rates each as 2 (likely), 1 (perhaps) or 0 (unlikely) offensive. Those of
     level `min_level` or higher are returned. Whole words are matched, ignoring case: "Scunthorpe"
     contains none.
     """

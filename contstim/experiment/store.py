@@ -376,7 +376,7 @@ class Store:
         return connection.execute(query, (digest(token),)).fetchone()
 
     def _make_session_data(self, connection: Connection, row: Any, now: float) -> dict[str, Any]:
-        """Return the data with which the page shows a session, stored in `row` of the database."""
+        """Return the data that the page needs for the session in `row` of the database."""
         session, trials = row["session"], self._read_trials(connection, row)
         # The page skips trials and questions that the participant has already answered. Practice
         # trials may have been removed from the study since then.

@@ -121,7 +121,7 @@ class LogitsModel(SentenceModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: probability of tokens after the start, perhaps with the end."""
+        """Definition of the score: probability of tokens and, optionally, of the end symbol."""
         return self._event
 
     @property

@@ -146,7 +146,7 @@ class Family:
         Raises
         ------
         InputError
-            If the function `loader` returns an object of another class than `SentenceModel`.
+            If the function `loader` returns an object that is not a `SentenceModel`.
             Exceptions of the function are not caught.
         """
         model = self._resolve(self.loader)(spec)  # import the loader, and call it
@@ -196,7 +196,7 @@ def register_family(
     loader: str | Loader,
     kind: ScoreKind | str | KindFunction | None = None,
 ) -> None:
-    """Register a model family, a loader from a `ModelSpec` ``NAME:LOCATION`` to a model.
+    """Register a model family, which loads models from specifications ``NAME:LOCATION``.
 
     Parameters
     ----------

@@ -133,7 +133,7 @@ class RandomBigramModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: probability of words after ``<s>``, perhaps with ``</s>``."""
+        """Definition of the score: probability of the words and, optionally, of ``</s>``."""
         # The tokenizer adds how words, punctuation and case are treated.
         return self.tokenizer.event("<s>", "</s>" if self.end else "none")
 

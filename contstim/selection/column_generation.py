@@ -391,8 +391,8 @@ class _Relaxation:
     ) -> tuple[_Variables, bool]:
         """Return the variables with a reduced cost of at most `max_reduced_cost`.
 
-        A variable assigns a sentence to a quota, the number of sentences to select that one model
-        ranks high and another ranks low. Its reduced cost estimates the increase of the total cost.
+        A variable assigns a sentence to a quota (n sentences to select that one model ranks high
+        and another ranks low). Its reduced cost estimates the increase of the total cost.
 
         Returns
         -------
@@ -402,9 +402,9 @@ class _Relaxation:
             Whether these are all variables of the problem.
         """
         quota_ids, sentence_ids, has_all = [], [], True
-        # A variable assigns a sentence to a quota, the number of sentences to select that one model
-        # ranks high and another ranks low. Its reduced cost estimates by how much the total cost
-        # increases. The tolerance allows for rounding errors.
+        # Select assignments of sentences to quotas with a low reduced cost, which estimates by how
+        # much an assignment increases the total cost.
+        # The tolerance allows for rounding errors.
         threshold = max_reduced_cost + _TOLERANCE * max(1.0, max_reduced_cost)
         for quota_id, (allowed, reduced) in enumerate(self._reduced_costs(dual)):
             cheap = allowed[reduced <= threshold]
@@ -418,8 +418,8 @@ class _Relaxation:
     ) -> tuple[list[IntArray] | None, str]:
         """Solve the integer programme with HiGHS for a subset of its variables.
 
-        A variable is 1 if a sentence is assigned to a quota, the number of sentences to select that
-        one model ranks high and another ranks low. Variables outside the subset are fixed at 0.
+        A variable is 1 if a sentence is assigned to a quota (n sentences to select that one model
+        ranks high and another ranks low). Variables outside the subset are fixed at 0.
 
         Parameters
         ----------
@@ -455,9 +455,7 @@ class _Relaxation:
     def _get_costs(self, variables: _Variables) -> FloatArray:
         """Return the objective coefficients of n variables, shape (n,)."""
         reject_columns = np.array([quota.reject_column for quota in self.problem.quotas])
-        columns = reject_columns[
-            variables.quota_ids
-        ]  # of the model that should reject the sentence
+        columns = reject_columns[variables.quota_ids]  # column of the rejecting model
         costs = self.problem.reject_costs[variables.sentence_ids, columns]
         return np.asarray(costs, dtype=np.float64)
 

@@ -434,7 +434,7 @@ _PrefixAndOffsets = tuple[Prefixes, tuple[FloatArray, FloatArray]]
 def _prepare_empty_prefix(
     model: SentenceModel, word_lists: tuple[WordList, WordList], is_guide: bool
 ) -> _PrefixAndOffsets | None:
-    """Compute what a beam search needs from one model: the start of a sentence, and word offsets.
+    """Compute the empty prefix and the word offsets of one model for a beam search.
 
     A beam search extends prefixes, the beginnings of sentences, starting from the empty prefix. It
     cannot compute log p(word | prefix) exactly for all V words after every prefix. The estimate is

@@ -1,4 +1,4 @@
-"""Forecast of the number of triplets, from which the end of sampling is decided."""
+"""Forecast the number of triplets, and decide when sampling ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_stop_reason(
     """
     if n_expected > n_found or len(gains) <= WINDOW:
         return None
-    # Continue if the loss has decreased enough since `WINDOW` rounds ago.
+    # Continue if the loss decreased enough in the last `WINDOW` rounds.
     if gains[-1] > (1 + min_improvement) * gains[-1 - WINDOW]:
         return None
     # Stop, and state whether too few triplets were found or only the loss no longer improves.
@@ -102,7 +102,7 @@ def count_expected_triplets(
 def explain_shortfall(
     pool: SentencePool, triplets: Sequence[Sequence[Request]]
 ) -> dict[str, float]:
-    """Return, for each constraint, the number of sampled sentences that satisfy it (median).
+    """Return the median number of sampled sentences that satisfy each constraint.
 
     For each natural sentence, a synthetic sentence is chosen from a pool of sampled sentences. If
     most natural sentences remain without a synthetic sentence, the constraint that the fewest

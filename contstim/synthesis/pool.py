@@ -120,8 +120,8 @@ class SentencePool:
         Returns
         -------
         array
-            Loss of each sentence, shape (P,). NaN for sentences that violate a constraint, or whose
-            decrease in loss from the natural sentence is not positive or below `minimum_drop`.
+            Loss of each sentence, shape (P,). NaN for sentences that violate a constraint, or do
+            not decrease the loss by a positive amount of at least `minimum_drop`.
         """
         scores = {name: self.get_scores(name) for name in request.problem.reject}
         natural_scores = {name: self.scores[name][request.natural] for name in scores}
@@ -307,7 +307,7 @@ def _sum_matrix(groups: Sequence[Sequence[int]], n_variables: int) -> Any:
 
 
 def find_fulfillable_requests(is_usable: BoolArray) -> BoolArray:
-    """Return which requests receive a sentence in an assignment to the maximum number of requests.
+    """Return which requests receive a sentence if as many requests as possible do.
 
     Parameters
     ----------

@@ -334,7 +334,7 @@ class SentenceRules:
         return None
 
     def _has_only_final_punctuation(self, sentence: Sentence) -> bool:
-        """Return whether the sentence ends with a full stop or similar, its only punctuation.
+        """Return whether a final mark, such as a full stop, is the only punctuation.
 
         In Spanish, a question or exclamation must also begin with the inverted mark (¿ or ¡).
         """

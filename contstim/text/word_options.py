@@ -48,7 +48,7 @@ CASINGS = ("listed", "sentence", "lower")
 
 @cache
 def offensive_words() -> Mapping[str, int]:
-    """Return a mapping from English offensive word or phrase, in lower case, to its level.
+    """Return the level of each offensive English word or phrase, in lower case.
 
     The level is 2 if the word is likely to be meant offensively, 1 if it may be, and 0 if this is
     unlikely. Most words of level 0 are harmless ("fire").

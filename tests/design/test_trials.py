@@ -202,7 +202,7 @@ def test_too_few_groups_for_a_sentence_are_rejected():
     assert error_message(InfeasibleError, natural, layout=Layout(1, 1)) == (
         "the sentence 'same old sentence' is in 2 trials, nobody may see it twice, and the number "
         "of groups is 1; use more groups (a triplet makes three trials, so at least 3), or leave "
-        "out some of the pairs or triplets that have it"
+        "out some pairs or triplets that contain it"
     )
     natural["sentence_2"] = "same  old sentence"
     assert error_message(InfeasibleError, natural, layout=Layout(2, 1)) == (

@@ -342,8 +342,8 @@ def test_natural_sentences_with_the_lowest_losses_are_chosen(plan: StudyPlan) ->
     assert loss <= min(losses[3].values()) + 1e-9
 
 
-def test_only_sides_with_open_requests_are_sampled_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No sentence is suitable for the requests that the trigram model should reject."""
+def test_only_unsolved_problems_are_sampled_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool lacks sentences that the trigram model should reject."""
     real = SentencePool.losses
 
     def empty_one_side(pool: SentencePool, request: Request) -> FloatArray:

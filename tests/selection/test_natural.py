@@ -206,7 +206,7 @@ def test_invalid_score_tables_are_rejected():
 
 
 def test_candidate_lists_grow_until_the_assignment_is_optimal():
-    """Near copies of two models: twenty candidates a quota fill all places, but not best."""
+    """Twenty candidates per quota fill all places, but not at the lowest cost."""
     rng = np.random.default_rng(1)
     base = rng.normal(size=(900, 1)) + 0.9 * rng.normal(size=(900, 2))
     values = np.hstack([base[:, [k]] + 0.05 * rng.normal(size=(900, 3)) for k in (0, 1)])

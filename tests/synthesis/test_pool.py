@@ -121,7 +121,7 @@ def test_assignment_limits_shared_first_and_last_words() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_limited_assignment_fills_the_maximum_of_requests(seed: int) -> None:
+def test_limited_assignment_fills_the_most_requests(seed: int) -> None:
     rng = np.random.default_rng([2, seed])
     some = ["amber", "copper", "crimson", "marble", "velvet", "violet"]
     written = [" ".join([*rng.choice(some, 3, replace=False), f"a{i}."]) for i in range(9)]

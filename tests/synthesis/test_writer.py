@@ -178,7 +178,7 @@ def test_models_without_prefix_scores_do_not_guide(models: dict[str, SentenceMod
     assert [writer.non_guiding_models for writer in writers] == [(mean["mean"].name,), ()]
 
 
-def test_masked_models_guide_by_their_proposals(models: dict[str, SentenceModel]) -> None:
+def test_masked_models_guide_by_proposing_words(models: dict[str, SentenceModel]) -> None:
     form = SentenceForm(4, 4)
     how = SamplingOptions(min_end_probability=0.0, top_p=1.0, min_p=0.0, batch_size=48)
     scores = []

@@ -56,7 +56,7 @@ def estimate_contrast(
 
        It is conservative for participants who judged different items in the two conditions.
 
-    With fixed items, it belongs to Student's t test of differences within participants, or to
+    With fixed items, the test is Student's t test of differences within participants, or
     Welch's t test between participants.
 
     Parameters

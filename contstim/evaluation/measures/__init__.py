@@ -282,7 +282,7 @@ class Measure(ABC):
 class TrialMean(Measure):
     """Base class of measures that are the mean of one number per trial, such as accuracy.
 
-    A subclass defines `trial_value` and `normalised_responses`. The number of a trial is then its
+    A subclass defines `trial_value` and `normalised_responses`. The value of a trial is then its
     own jackknife pseudo-value, so no trial has to be left out.
 
     Examples

@@ -374,7 +374,7 @@ class CausalModel(TransformerModel, PrefixModel):
 
         With the option ``words=corrected``, the log-probability of each word is
 
-            sum of log p(token) + log p(it ends after them) - log p(the previous word has ended).
+            sum of log p(token) + log p(word ends here) - log p(previous word has ended).
 
         The second term is added to the last token of the word, and the third is subtracted from its
         first token. Otherwise, each token has log p(token). `predictions` is the result of

@@ -272,7 +272,7 @@ def find_max_tokens(model: Any, tokenizer: Any) -> int | None:
         Tokenizer loaded by the package `transformers`.
     """
     names = ("max_position_embeddings", "n_positions", "max_seq_len")
-    # Configurations use one of these names for the limit. Other values than positive numbers mean
+    # Configurations use one of these names for the limit. Any value but a positive integer means
     # that there is none.
     values = [getattr(model.config, name, None) for name in names]
     limits = [value for value in values if isinstance(value, int) and value > 0]

@@ -471,7 +471,7 @@ def classify_predictions(
     """Classify the predictions of a sentence's tokens by whether they change with one word.
 
     Each token is predicted from a copy of the sentence with some masked tokens. A prediction
-    changes with the word if it is of the word's tokens, or if the copy shows one of them.
+    changes with the word if it is for one of the word's tokens, or if the copy shows one.
 
     Parameters
     ----------
@@ -486,8 +486,8 @@ def classify_predictions(
     plan = create_masking_plan(word_lengths, options)
     start = sum(word_lengths[:position])  # index of the word's first token
     word_tokens = np.arange(start, start + word_lengths[position])
-    # The plan lists tokens to predict from masked copies of the sentence. Is the predicted token
-    # part of the word? Is the whole word masked in the copy?
+    # The plan lists tokens to predict from masked copies of the sentence. Find predictions of
+    # the word's tokens, and copies that mask the whole word.
     predicts_word = np.isin(plan.token_indices, word_tokens)
     is_word_masked = np.all(plan.masks[:, word_tokens], axis=1)[plan.copy_indices]
     return ClassifiedPredictions(

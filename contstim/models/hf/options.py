@@ -170,8 +170,7 @@ class CausalOptions(_SpecOptions):
 class CausalEvent(Event):
     """Definition of a causal model's score: log-probability of the tokens after the start symbol.
 
-    It is stored with each score, because two scores are comparable only if they are defined
-    equally.
+    It is stored with each score, because scores are comparable only if their definitions agree.
 
     Attributes
     ----------
@@ -193,7 +192,7 @@ class MaskedEvent(Event):
 
     The model predicts tokens of the sentence while they are masked, and the metric combines the
     log-probabilities of these predictions. The definition is stored with each score, because two
-    scores are comparable only if they are defined equally.
+    scores are comparable only if their definitions agree.
 
     Attributes
     ----------

@@ -353,8 +353,8 @@ class TransformerModel(SentenceModel):
 
         def score_candidates(candidates: IntArray) -> FloatArray:
             texts = [str(sentence.replace(position, words.words[i])) for i in candidates]
-            # Tokenise the sentences: do the words before and after the candidate keep their tokens?
-            # Group the sentences in which they do by the number of tokens of the candidate.
+            # Tokenise the sentences. Find those in which the surrounding words keep their tokens,
+            # and group them by the number of tokens of the candidate.
             tokens = [all_tokens[i] for i in candidates]
             changed: list[int] = []
             unchanged_by_length: dict[int, list[int]] = {}

@@ -171,7 +171,7 @@ class NgramModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: probability of words after ``<s>``, perhaps with ``</s>``."""
+        """Definition of the score: probability of the words and, optionally, of ``</s>``."""
         # The tokenizer adds how words, punctuation and case are treated.
         return self._tokenizer.event(START, END if self.scores_end else "none")
 

@@ -55,7 +55,7 @@ class RecurrentModel(SentenceModel, PrefixModel):
 
     @property
     def event(self) -> Event:
-        """Definition of the score: probability of words after ``<s>``, perhaps with ``</s>``."""
+        """Definition of the score: probability of the words and, optionally, of ``</s>``."""
         # The tokenizer adds how words, punctuation and case are treated.
         return self._tokenizer.event(START, END if self._scores_end else "none")
 
