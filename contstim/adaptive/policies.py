@@ -136,9 +136,8 @@ class Policy(ABC):
     ) -> FloatArray:
         """Recompute the values of pairs when some pairs of the block have been chosen.
 
-        A *block* is a number of pairs that are chosen together, before any of them is answered. By
-        default the values do not change. Override the method to choose the pairs of a block
-        jointly.
+        A *block* consists of pairs that are chosen before any of them is answered. By default the
+        values do not change. Override the method to choose the pairs of a block jointly.
 
         Parameters
         ----------
@@ -165,6 +164,7 @@ class Policy(ABC):
             f"no participant has seen; otherwise {self.criterion_text}: from the "
             f"{options.shortlist} pairs with the largest values v, with probability proportional "
             f"to exp(v / {options.temperature:g}). Within a block, values decrease by "
+            # With a penalty of 50%, v decreases by 20% if the block has 40% of the pair's words.
             f"{options.repetition_penalty:.0%} of the proportion of a pair's words that the block "
             "already contains."
         )

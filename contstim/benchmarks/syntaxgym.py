@@ -211,7 +211,16 @@ def evaluate_formula(formula: str, conditions: Mapping[str, Mapping[int, float]]
     surprisals: dict[str, float] = {}
 
     def replace_region(match: re.Match[str]) -> str:
-        """Replace a region with a Python variable and store its surprisal in `surprisals`."""
+        """Return the variable name that replaces a reference such as ``(7;%match%)`` in a formula.
+
+        The surprisal to which the reference points is stored under this name in `surprisals`.
+
+        Parameters
+        ----------
+        match
+            Match of `_REGION`: the reference, with the groups region (number or ``*``) and
+            condition.
+        """
         region, condition = match.groups()
         # Surprisals by region number; a formula uses * for the whole sentence.
         regions = conditions.get(condition, {})

@@ -61,8 +61,9 @@ class OrderedPair:
             model_2=triplet.model_2,
             sentence_1=triplet.synthetic_1,
             sentence_2=triplet.synthetic_2,
-            # Log-probability of the preferred minus the other sentence under each model. For
-            # example, `synthetic_2_lp_1` is that of synthetic sentence 2 under model 1.
+            # `synthetic_2_lp_1` is the log-probability of synthetic sentence 2 under model 1. Model
+            # 1 prefers synthetic sentence 1, and model 2 prefers synthetic sentence 2. Both ratios
+            # subtract the other sentence from the preferred one, so both are positive.
             log_ratio_1=triplet.synthetic_1_lp_1 - triplet.synthetic_2_lp_1,
             log_ratio_2=triplet.synthetic_2_lp_2 - triplet.synthetic_1_lp_2,
             origin=origin,
@@ -112,7 +113,7 @@ def render_demonstration(
     figure: Axes | None,
     next_steps: Mapping[str, Sequence[str]],
 ) -> str:
-    """Render the page of the demonstration as HTML.
+    """Render the HTML page on which `contstim demo` presents its sentence pairs and evaluation.
 
     Parameters
     ----------
@@ -123,11 +124,12 @@ def render_demonstration(
     pool_scores : mapping
         Scores of natural sentences by model. The figures show percentiles among these scores.
     conclusion : sequence of str
-        Sentences about the evaluation of the simulated choices.
+        Sentences that summarise the evaluation of the models on simulated choices.
     figure : Axes, optional
         Figure with the values of the models in the evaluation.
     next_steps : mapping
-        Further commands by heading.
+        Commands that a reader can run next. Each key is a heading, and each value the list of
+        commands below this heading.
 
     Returns
     -------

@@ -347,9 +347,10 @@ def draw_ratings(
 class SimulatedData:
     """Results of n simulated studies of the same size, from which their power is computed.
 
-    The value of a model, for example its accuracy, is a mean of one number per rating, the
-    *influence* of the rating. For accuracy, it is 1 if the model predicts the rating and 0
-    otherwise. For other measures, it is a jackknife pseudo-value.
+    The value of a model in an analysis is a mean over ratings. Each rating contributes one number
+    to this mean, which is called its *influence*. For accuracy, the influence is 1 if the model
+    predicts the rating, otherwise 0. For other measures, it is the jackknife pseudo-value of the
+    rating, that is, n times the value minus (n - 1) times the value without this rating.
 
     Attributes
     ----------

@@ -358,31 +358,32 @@ def _assign_random_numbers(
         If a pair of models has a number of stimuli that is not a multiple of `n_groups`, or if
         pairs of models have different numbers of stimuli.
     """
-    numbers = np.empty(len(stimuli), dtype=np.int64)
-    pair_by_size: dict[int, str] = {}  # One pair of models per number of stimuli.
-    # Label the pair of models of each stimulus.
-    labels = "model pair " + stimuli["model_1"].astype(str)
-    labels += " and " + stimuli["model_2"].astype(str)
-    labels = labels.where(stimuli["model_1"].notna(), _SET_OF_MODELS)
-    for pair, rows in stimuli.groupby(labels, sort=False).indices.items():
-        # Each group needs the same number of stimuli of each pair of models.
+    random_numbers = np.empty(len(stimuli), dtype=np.int64)
+    # For each distinct number of stimuli, a pair of models that has this number.
+    model_pair_by_size: dict[int, str] = {}
+    # Label the two models that each stimulus distinguishes.
+    model_pairs = "model pair " + stimuli["model_1"].astype(str)
+    model_pairs += " and " + stimuli["model_2"].astype(str)
+    model_pairs = model_pairs.where(stimuli["model_1"].notna(), _SET_OF_MODELS)
+    for model_pair, rows in stimuli.groupby(model_pairs, sort=False).indices.items():
+        # Each group of participants needs the same number of stimuli of each pair of models.
         if len(rows) % n_groups:
             raise InfeasibleError(
-                f"{condition}: {pair} has {format_count(len(rows), 'stimulus', 'stimuli')}, which "
-                f"{n_groups} groups cannot share equally; select a multiple of {n_groups} or "
+                f"{condition}: {model_pair} has {format_count(len(rows), 'stimulus', 'stimuli')}, "
+                f"which {n_groups} groups cannot share equally; select a multiple of {n_groups} or "
                 "change the number of groups"
             )
-        if pair != _SET_OF_MODELS:
-            pair_by_size.setdefault(len(rows), str(pair))
-        numbers[rows] = rng.permutation(len(rows))
-    # Name one pair of models for each of two different numbers.
-    if len(pair_by_size) > 1:
-        (size, pair), (other_size, other_pair), *_ = pair_by_size.items()
+        if model_pair != _SET_OF_MODELS:
+            model_pair_by_size.setdefault(len(rows), str(model_pair))
+        random_numbers[rows] = rng.permutation(len(rows))
+    # If two pairs of models have different numbers of stimuli, name both.
+    if len(model_pair_by_size) > 1:
+        (size, model_pair), (other_size, other_model_pair), *_ = model_pair_by_size.items()
         raise InfeasibleError(
-            f"{condition}: {pair} has {format_count(size, 'stimulus', 'stimuli')} but "
-            f"{other_pair} has {other_size}; select equally many"
+            f"{condition}: {model_pair} has {format_count(size, 'stimulus', 'stimuli')} but "
+            f"{other_model_pair} has {other_size}; select equally many"
         )
-    return numbers
+    return random_numbers
 
 
 def _draw_fillers(

@@ -127,7 +127,8 @@ class Provenance:
     specs
         Model specification string (such as ``hf:gpt2``) of each model with a different name.
     events
-        Description of the text whose log-probability is the score of each model, if it is known.
+        For each model with a known definition of its scores, a description of the text to which
+        the model assigns a probability, for example the sentence with its end-of-sentence token.
     excluded
         Number of excluded rows by rule and participant, see `ExclusionLog.table`.
     levels

@@ -10,16 +10,16 @@ from contstim.trial_kinds import EXPERIMENTAL
 
 @settings
 class Sample:
-    """The planned numbers of participants, groups and trials.
+    """Sample size that an analysis plan announces. None: the plan does not state the number.
 
     Attributes
     ----------
     participants
-        Number of participants in all groups together.
+        Planned number of participants in all groups together.
     groups
-        Number of groups, each with its own sentence pairs.
+        Planned number of groups of participants. Each group judges other sentence pairs.
     trials_each
-        Number of experimental trials per participant.
+        Planned number of experimental trials that each participant judges.
     """
 
     participants: PositiveInt | None = None

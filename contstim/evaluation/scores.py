@@ -300,9 +300,11 @@ def score_units(scores: ScoreSource, models: Sequence[str]) -> dict[str, str]:
     Parameters
     ----------
     scores
-        Score table, or mapping from model name to a source of scores.
+        Score table, or mapping from model name to a source of scores. A score table states the
+        unit of each model, and so does a `SentenceModel` in a mapping.
     models
-        Names of models without a stated unit. Their unit is inferred from the name.
+        Names of all models of a mapping. The unit of other sources in a mapping is inferred from
+        the name of the model. Not used for a score table.
     """
     if not isinstance(scores, Mapping):
         return canonical_scores(scores).units

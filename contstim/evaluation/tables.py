@@ -360,7 +360,7 @@ def _are_identical(outcome: AnalysisValues, i: int, j: int) -> bool:
     Models that are evaluated on different pairs are not identical.
     """
     values_1, values_2 = outcome.find_subset_values(i), outcome.find_subset_values(j)
-    # A model that no trial of the analysis targets has no values.
+    # The values are None if the analysis contains no trial on which the model is evaluated.
     if values_1 is None or values_2 is None:
         return False
     pairs_1, pairs_2 = np.unique(values_1.subset.pair), np.unique(values_2.subset.pair)

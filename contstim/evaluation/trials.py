@@ -36,6 +36,10 @@ _PAIR_COLUMNS = ("sentence_1", "sentence_2", "condition", "kind", "item", "model
 class Analysis:
     """Selection of trials on which models are evaluated.
 
+    A trial *targets* the two models that it was designed to distinguish. If one of its sentences is
+    natural and one synthetic (``S`` in `kind_1` or `kind_2`), one of these models *accepts* the
+    synthetic sentence, that is, finds it at least as probable, and the other model *rejects* it.
+
     Attributes
     ----------
     name
@@ -43,18 +47,12 @@ class Analysis:
     conditions
         Conditions of the trials; empty for all conditions.
     target
-        Trials on which each model is evaluated. A trial *targets* the two models that it was
-        designed to distinguish. If one of its sentences is natural and the other is synthetic (an
-        ``S`` in the column `kind_1` or `kind_2`), the synthetic sentence was written to be at least
-        as probable as the natural one under one model (which accepts it), and less probable under
-        the other (which rejects it).
+        Trials on which each model is evaluated.
 
         - ``all``: all trials.
         - ``either``: all trials that target the model.
-        - ``accept``: trials that target the model, except those with a synthetic sentence that the
-          model rejects.
-        - ``reject``: trials that target the model, except those with a synthetic sentence that the
-          model accepts.
+        - ``accept``: the same, without trials with a synthetic sentence that the model rejects.
+        - ``reject``: the same, without trials with a synthetic sentence that the model accepts.
     kind
         Kind of the trials: ``experimental``, ``catch``, ``filler`` or ``practice``.
     factor_levels
@@ -276,14 +274,17 @@ class TrialData:
 
 
 def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: IntArray) -> Factor:
-    """Convert a column of the choices table to an experimental factor.
+    """Convert a column of the choices table to an experimental factor, a `Factor` object.
+
+    Its values are the levels of the factor. They must be constant within each participant, such as
+    the native language, or constant within each sentence pair, such as the type of the pair.
 
     Parameters
     ----------
     choices
         Choices table with R rows.
     column
-        Name of the column. Each participant or each pair must have one value.
+        Name of the column.
     pair
         Index of the sentence pair of each row, shape (R,).
     order
@@ -311,8 +312,7 @@ def _encode_factor(choices: pd.DataFrame, column: str, pair: IntArray, order: In
             f"participant {participant!r} has several values of {column!r}, and so do some pairs; "
             "give each participant, or each pair, one value"
         )
-    # `factorize` gives a missing level the code -1.
-    level_codes, levels = pd.factorize(values)
+    level_codes, levels = pd.factorize(values)  # A missing level has the code -1.
     if not 2 <= len(levels) <= MAX_CONDITIONS:
         n_values = f"1 value, {levels[0]!r}" if len(levels) == 1 else f"{len(levels)} values"
         raise InputError(

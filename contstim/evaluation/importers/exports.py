@@ -97,17 +97,20 @@ def read_export(
     """Read human choices from the export of an experiment program, or from another table.
 
     Each row with two sentences and an answer is one choice. The sentences are in the columns
-    `sentence_1` and `sentence_2`, or in `left` and `right` by their side of the screen. The answer
-    is the chosen sentence, its side, a response code, or a number on a scale. Other columns are
-    kept. The notes of the result state which columns and which scale were used.
+    `sentence_1` and `sentence_2`. Alternatively, the column `left` contains the sentence that was
+    shown on the left, and `right` the sentence on the right. The answer is the chosen sentence, its
+    side, a response code, or a number on a scale. Other columns are kept. The notes of the result
+    state which columns and which scale were used.
 
     Parameters
     ----------
     source
         Path of a file, or a table.
     low, high
-        Answers that express the strongest preference for sentence 1 and for sentence 2. If the side
-        of sentence 1 is known, they refer to the left and to the right sentence instead.
+        Answers at the two ends of the scale. If the table states on which side sentence 1 was
+        shown, `low` is the strongest preference for the left sentence, and `high` for the right
+        sentence. Otherwise, `low` is the strongest preference for sentence 1, and `high` for
+        sentence 2.
     side
         Name of the column with the side of sentence 1, with cells ``left`` and ``right``, or 1 and
         2 (number of the sentence on the left). Default: the column ``side``, or in exports also a

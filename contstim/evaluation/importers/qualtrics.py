@@ -226,16 +226,17 @@ def _rename_session_columns(
     new_names: dict[str, str] = {}
     notes = []
     for column in map(str, sessions):
-        # For example "condition" for a column "Condition"; empty if no standard column has this
-        # name.
+        # Standard column of a choices table with the same name, for example "condition" for a
+        # column "Condition"; empty if there is none.
         standard_name = match_standard_name(column)
         is_metadata = normalise_name(column) in _METADATA or standard_name == "participant"
-        is_excluded = column in other_columns and not standard_name
+        is_other_column = column in other_columns and not standard_name
         is_timer = column.endswith(_TIMING_SUFFIXES)
         # Skip columns that do not describe the participant.
-        if is_metadata or is_excluded or is_timer or sessions[column].isna().all():
+        if is_metadata or is_other_column or is_timer or sessions[column].isna().all():
             continue
-        # A standard name would be mistaken for a property of the sentence pair.
+        # In the choices table, `condition` is the condition of the sentence pair. A column of this
+        # name that describes the participant is therefore renamed `session_condition`.
         new_names[column] = f"session_{column}" if standard_name else column
         if standard_name:
             notes.append(

@@ -79,22 +79,25 @@ def estimate_contrast(
     difference = conditions[0] - conditions[1]
     if any(condition.has_too_few_units(item_effects) for condition in conditions):
         return MeanEstimate(difference.value, np.nan, np.nan)
+    # Sum of squared deviations of the blocks; a block is one participant with one item.
     _, _, block_squares = difference.squares.tolist()
-    # All observations equal their mean, so the difference has no error.
+    # Without any deviation, all observations equal their mean, and the standard error is 0.
     if block_squares == 0.0:
         return MeanEstimate(difference.value, 0.0, np.inf)
     is_random = item_effects == "random"
-    # Whether each block (one participant and one item) has observations in each condition.
+    # Whether each block has observations in the first and in the second condition. There are three
+    # designs, and each has its own formula of the standard error.
     has_block = [np.bincount(study.codes.block, c.weight) > 0 for c in conditions]
-    # 1. All blocks in both conditions: a paired comparison.
+    # Design 1: the same blocks in both conditions, that is, a paired comparison.
     if is_random and np.array_equal(has_block[0], has_block[1]):
         return difference.estimate()
-    # 2. Each block in one condition, with balanced participants and items.
+    # Design 2: each block in one condition, with balanced participants and items.
     if is_random and _is_latin_square(difference):
         return _estimate_latin_square(difference)
 
-    # 3. Otherwise, sum the variances of both conditions, minus twice the covariance due to shared
-    # units.
+    # Design 3, all others. variance = variance(first) + variance(second) - 2 covariance. Each
+    # variance has terms for participants, items and residuals. Participants and items that occur in
+    # both conditions cause the covariance, which `_difference_terms` subtracts from their terms.
     terms_by_condition = [condition.variance_terms(item_effects) for condition in conditions]
     participants, items, residuals = zip(*terms_by_condition, strict=True)
     terms = [*residuals, *_difference_terms(participants, conditions, study.codes.participant)]

@@ -264,16 +264,16 @@ class CrossedDesign:
 
 
 class SampleMean(NamedTuple):
-    """The observations from which one mean is computed, with their positions in the whole study.
+    """Sample of c observations of a study whose mean is estimated, for example of one condition.
 
     Attributes
     ----------
     rows
-        Indices of the observations among all C observations of the study, shape (c,).
+        Row of each observation in the table of all C observations of the study, shape (c,).
     design
-        Participants and items of the observations.
+        Participant and item of each of the c observations (`CrossedDesign`).
     observations
-        Values, shape (c,).
+        Value of each observation, for example 1 for a correct prediction, shape (c,).
     """
 
     rows: IntArray

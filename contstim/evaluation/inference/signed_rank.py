@@ -102,13 +102,16 @@ class SignedRankInference:
         """
         first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         # `reshape` also handles an empty list of pairs. `samples` contains the mean value of each
-        # model in each bootstrap resample, shape (B, M).
+        # model in each bootstrap resample, shape (B, M), for the confidence intervals.
         samples = np.full((len(self.resamples.participants), len(values.data.models)), np.nan)
         for group in values.subset_values:
             means = resample_values(group.subset, values.measure, self.resamples)
             samples[:, group.subset.models] = means
-        # Test the models against the lower ceiling, then the differences between two models.
+        # There are two families of tests. The first examines whether each model differs from the
+        # lower noise ceiling. For a fair comparison, the model's value is computed on the same
+        # trials as the ceiling, that is, trials that enough other participants judged.
         models = self._test_columns(values.value_on_ceiling_trials - values.lower, samples)
+        # The second family examines whether the two models of each pair differ.
         differences = values.value[:, first] - values.value[:, second]
         return models, self._test_columns(differences, samples[:, first] - samples[:, second])
 

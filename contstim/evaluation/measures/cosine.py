@@ -161,13 +161,15 @@ class SignedRankCosine(Measure):
         return influence[participant_index]
 
     def maximum_influence(self, subset: Subset) -> tuple[FloatArray, FloatArray]:
-        """Return the influence of each choice on the largest cosine that a model can reach.
+        """Return how much each choice influences the maximum of the measure for its participant.
 
-        A participant's cosine with a model is at most the cosine v of the participant's ratings
-        with themselves, which is less than 1 if ratings are tied. The upper noise ceiling is at
-        most sqrt(v). The influence x of a choice on v is a jackknife pseudo-value: v is the mean of
-        x over the participant's choices. The influence of the same choice on sqrt(v) is, by the
-        delta method, sqrt(v) + (x - v) / (2 sqrt(v)).
+        The signed-rank cosine of a participant and a model has a maximum v. A model that ranks the
+        sentence pairs exactly like the participant attains it. v is 1 if all ratings differ, and
+        less than 1 if some are tied. The maximum of the upper noise ceiling is sqrt(v).
+
+        The influence x of a choice on v is a jackknife pseudo-value, so that v is the mean of x
+        over the choices of the participant. By the delta method, the influence of the choice on
+        sqrt(v) is sqrt(v) + (x - v) / (2 sqrt(v)).
 
         Parameters
         ----------
@@ -177,10 +179,9 @@ class SignedRankCosine(Measure):
         Returns
         -------
         value : array
-            Influence x of each choice on v, shape (R,). v is the maximum of the values of models
-            and of the lower noise ceiling.
+            Influence x of each choice on v, shape (R,).
         upper_ceiling : array
-            Influence of each choice on sqrt(v), the maximum of the upper noise ceiling, shape (R,).
+            Influence of each choice on sqrt(v), shape (R,).
         """
         ranks = subset.human_ranks
         # A model reaches the largest cosine if it ranks the pairs like the participant's ratings.

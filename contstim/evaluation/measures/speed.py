@@ -90,11 +90,12 @@ class Speed(Measure):
         return float(np.corrcoef(rankdata(speed), rankdata(strength))[0, 1])
 
     def normalised_responses(self, subset: Subset) -> FloatArray:
-        """Return the relative rank of each speed among the choices of the same participant.
+        """Replace the speed of each choice by its rank within the participant, scaled to 0 to 1.
 
-        The relative rank is (r - 1/2) / n, where r is the rank of the speed (average ranks for
-        ties) and n the number of choices of the participant with a response time. It lies between 0
-        and 1, so slow and fast participants can be averaged.
+        Participants differ in their general speed. The ranks remove these differences before the
+        noise ceiling averages over participants. If a participant made n choices with a response
+        time, the choice with rank r (1 for the slowest, average ranks for ties) gets the value
+        (r - 1/2) / n.
 
         Parameters
         ----------
@@ -104,7 +105,7 @@ class Speed(Measure):
         Returns
         -------
         array
-            Relative ranks, shape (R,). NaN if the response time is missing.
+            Scaled ranks, shape (R,). NaN if the response time is missing.
         """
         speed, scaled_ranks = self.responses(subset), np.full(subset.n_rows, np.nan)
         for rows in subset.rows_by_participant:
