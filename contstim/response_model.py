@@ -193,9 +193,11 @@ def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatAr
     The evidence is the expected log Bayes factor between two models (`log_bayes_factors`). With
     these bounds, promising pairs can be found without computing the evidence of all pairs.
 
-    The preference of model i minus that of model j is the sum of two terms, one for each sentence
-    of the pair. If the absolute values of the terms are x and y, the evidence of the pair is at
-    most k(x) + k(y). This function computes k.
+    The preference of a model for a pair is a function of sentence 1 minus the same function of
+    sentence 2. The difference between the preferences of two models is therefore the sum of one
+    term for sentence 1 and one term for sentence 2. If the absolute values of these terms are x and
+    y, the evidence of the pair is at most k(x) + k(y), with the same function k for both sentences.
+    This function computes k.
 
     Parameters
     ----------

@@ -187,15 +187,15 @@ def parse_settings(cls: type[_Settings], table: object, key: str = "") -> _Setti
 
 
 def _to_input_error(error: ValidationError, cls: type, key: str = "") -> ContstimError:
-    """Convert a validation error of pydantic into an error with a message of one line.
+    """Convert an error raised by pydantic into an error with a one-line message.
 
-    The message names the key, the invalid value and the expected value of the first problem; an
-    unknown key takes precedence.
+    The message describes the first invalid value: its key, the value and what is expected instead.
+    If there are unknown keys, the message describes the first of these.
 
     Parameters
     ----------
     error
-        Error of pydantic.
+        Error that pydantic raised because of one or more invalid values.
     cls
         Class whose fields were validated.
     key

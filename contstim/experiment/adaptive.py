@@ -470,18 +470,21 @@ class BlockIssuer:
 def _parse_block(row: sqlite3.Row) -> Block:
     """Convert a row of the table ``blocks`` to a block."""
     pairs, propensities, swapped_sides = [], [], []
-    # Each stored trial also contains its two sentences, which are not needed here.
+    # A stored trial contains the index of the pair, its two sentences, the propensity (probability
+    # with which the policy chose the pair), and whether sentence 2 was shown on the left.
     for pair, _, _, propensity, is_swapped in json.loads(row["trials"]):
         pairs.append(pair)
         propensities.append(propensity)
         swapped_sides.append(is_swapped)
     return Block(
         number=row["number"],
-        participant=row["session"],
+        participant=row["session"],  # A participant is identified by the id of the session.
         pairs=tuple(pairs),
-        propensities=tuple(propensities),  # probabilities with which the pairs were chosen
-        n_available=row["available"],
-        n_processed=row["version"],  # earlier blocks on which the choice was based
+        propensities=tuple(propensities),
+        n_available=row["available"],  # number of pairs that could be chosen
+        # Version of the posterior: number of earlier blocks that were processed, that is, whose
+        # answers it includes or which were skipped.
+        n_processed=row["version"],
         swapped_sides=tuple(swapped_sides),
         skipped_blocks=tuple(json.loads(row["skipped_blocks"])),
     )

@@ -324,10 +324,10 @@ def _store_session_start(
     log: _SessionLog,
     times: Sequence[float],
 ) -> list[str]:
-    """Store when an imported session started, its consent, and the participant's id.
+    """Store the start time, the consent and the participant id of an imported session.
 
-    If the database does not contain the session, it is added. Otherwise, only missing values are
-    filled in.
+    If the database does not contain the session, it is added. Otherwise, values that the database
+    already contains are not changed.
 
     Parameters
     ----------

@@ -51,7 +51,8 @@ class Decision:
     ------
     InputError
         If the sentence or the reviewer is empty, the decision is unknown, `edited` does not fit the
-        decision, or `edited` contains an invisible mark of text direction.
+        decision, or `edited` contains an invisible character that changes the direction of writing,
+        for example U+200F (right-to-left mark).
     """
 
     sentence: str

@@ -134,7 +134,9 @@ def _list_row_sentences(
         for k in (1, 2):
             if {f"model_{k}", f"{column}_lp_{k}"} <= values.keys():
                 scores[values[f"model_{k}"]] = float(values[f"{column}_lp_{k}"])
-        # The label is the first template with placeholders for which the row has values.
+        # Templates of the label are in order of preference, for example "preferred by {prefer_1}",
+        # then "sentence 1". Use the first one whose placeholders, here the column `prefer_1`, are
+        # all columns of the row.
         usable = [t for t in templates if set(re.findall(r"{(\w+)}", t)) <= values.keys()]
         cells.append({"sentence": sentence, "role": usable[0].format_map(values), "scores": scores})
     return cells

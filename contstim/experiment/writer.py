@@ -58,12 +58,12 @@ class Writer:
         self._is_closed = False
         self._lock = threading.Lock()
         # Start the thread, and wait until it has opened the database.
-        is_open: Future[None] = Future()
+        opening: Future[None] = Future()
         self._thread = threading.Thread(
-            target=self._run, args=(is_open,), name="contstim-writer", daemon=True
+            target=self._run, args=(opening,), name="contstim-writer", daemon=True
         )
         self._thread.start()
-        is_open.result()
+        opening.result()
 
     def submit(self, job: Callable[[sqlite3.Connection], _Result]) -> Future[_Result]:
         """Schedule a job.
@@ -100,29 +100,33 @@ class Writer:
                 self._jobs.put(None)
         self._thread.join()
 
-    def _run(self, is_open: Future[None]) -> None:
+    def _run(self, opening: Future[None]) -> None:
         """Collect jobs into batches, and commit each batch, until the writer is closed.
 
-        This method runs in the writer's thread. The future `is_open` is resolved when the database
-        has been opened, or receives the exception if that fails.
+        This method runs in the writer's thread. The constructor waits for the future `opening`: it
+        is resolved when the database has been opened, or receives the exception if that fails.
         """
         try:
+            # Step 1: open the database, and report success or failure to the constructor.
             connection = self._open_connection()
-            # As bytes, because the names of folders need not be valid text.
+            # Path of the database file. It is read as bytes, because names of folders need not be
+            # valid text.
             query = "SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'"
             path = Path(os.fsdecode(connection.execute(query).fetchone()[0]))
-            # Device and inode of the database and its write-ahead log, to detect their removal.
+            # Device and inode of the file and of its write-ahead log. `_commit` compares them with
+            # those on disk to detect that a file was removed or replaced.
             log = path.with_name(f"{path.name}-wal")
             inodes = {path: _read_inode(path), log: _read_inode(log)}
         except BaseException as error:  # noqa: BLE001 - raised again by the constructor
-            is_open.set_exception(error)
+            opening.set_exception(error)
             return
-        is_open.set_result(None)
+        opening.set_result(None)
 
         try:
             is_running = True
             while is_running:
-                # Wait for one job, then take all jobs that are waiting. None ends the thread.
+                # Step 2, repeated: wait for one job, then also take the jobs that are already
+                # waiting, and commit all of them together. The entry None ends the thread.
                 entries = [self._jobs.get()]
                 with suppress(queue.Empty):
                     while entries[-1] is not None and len(entries) < _MAX_BATCH:

@@ -161,8 +161,8 @@ class ModelSpec:
     def canonical(self, defaults: Mapping[str, str]) -> ModelSpec:
         """Return the shortest specification of the same model.
 
-        Options with default values are omitted. If there is an alias, its family and location are
-        used, and options of the alias are omitted as well.
+        The result omits options that have their default values. An alias is replaced by the family
+        and the location for which it stands, and options that it implies are omitted as well.
 
         Parameters
         ----------

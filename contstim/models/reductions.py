@@ -266,7 +266,11 @@ class ReducedModel(SentenceModel):
         return reduced
 
     def score_with_counts(self, sentences: Sequence[str]) -> SentenceScores:
-        """Return the reduced scores and the token and word counts of the underlying model."""
+        """Score sentences, and count their tokens and words.
+
+        The score is the reduction of the token log-probabilities, for example their mean. The
+        counts are those of the underlying model.
+        """
         if self.unigram is not None:
             # SLOR needs the scores of single tokens, which the base class adds up.
             return super().score_with_counts(sentences)

@@ -413,7 +413,11 @@ class PooledSynthesisJob(SynthesisJob):
         return sorted({name for result in sampled for name in result["non_guiding_models"]})
 
     def _describe_shortfall(self, pool: SentencePool, requests: Sequence[Sequence[Request]]) -> str:
-        """Name the constraint that the fewest sampled sentences satisfy, in a clause for users."""
+        """Return the end of a message that explains why natural sentences remain without a result.
+
+        It names the constraint that the fewest sampled sentences satisfy, and suggests what to
+        change.
+        """
         # The last item of the mapping is the number of sentences that satisfy all constraints.
         n_satisfying = explain_shortfall(pool, requests)
         _, n_usable = n_satisfying.popitem()
@@ -431,11 +435,13 @@ class PooledSynthesisJob(SynthesisJob):
         Returns
         -------
         dict
-            ``n_sampled``: number of sampled sentences. ``n_candidates``: number of sentences that
-            satisfy the lower bounds and have scores under all models. ``n_satisfying``: number of
-            candidates that satisfy each constraint, median over natural sentences.
-            ``non_guiding_models``: names of the compared models that did not influence which words
-            were sampled, if there are any.
+            ``n_sampled``: number of sampled sentences. ``n_candidates``: number of sampled
+            sentences that satisfy the lower bounds on scores and have scores under all models.
+            ``n_satisfying``: mapping from each constraint to a number of candidates. How many
+            candidates satisfy the constraint depends on the natural sentence; the number is the
+            median over natural sentences. ``non_guiding_models``: names of compared models that
+            only scored the finished samples, because they cannot guide the sampling word by word;
+            this key is omitted if there are none.
         """
         pool = self.build_pool()  # sampled sentences that satisfy all lower bounds on scores
         # `read_drafts` returns all sampled sentences. `explain_shortfall` counts how many sentences

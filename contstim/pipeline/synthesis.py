@@ -238,20 +238,23 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
     try:
         if out.is_dir():
             raise OutputError(f"cannot write {out}: it is a folder; give a file name")
-        # Files are written under a temporary name with 16 random digits. Check in advance that the
-        # longest of these names is permitted: `exists` raises OSError if it is too long.
+        # Files are first written under a temporary name, which is longer by 16 random digits. Test
+        # in advance whether the file system permits the longest of these names. The result of
+        # `exists` does not matter: it raises OSError if the name is too long.
         table.meta_path.with_name(f".{table.meta_path.name}.{'0' * 16}.tmp").exists()
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or error
         raise OutputError(f"cannot write {out}: {reason}; choose another output") from None
-    # Let the caller work in the folder, and clean up if the work fails.
+    # Let the caller work in the folder. If the work fails, delete the folder unless it contains
+    # something that is still needed.
     try:
         yield folder
     except LockedError:
-        raise  # Another process uses the folder.
+        raise  # Another process works in the folder, so it is not deleted.
     except (InputError, InfeasibleError, MissingExtraError):
-        # Without results of tasks, there is no work that could be continued.
+        # The subfolder `tasks` contains the results of completed tasks. Without it, there is no work
+        # that could be continued.
         if not (folder / "tasks").is_dir():
             remove(folder)
         raise

@@ -95,7 +95,7 @@ class Worker:
         # without the words that the task excludes. None: not computed yet.
         self._vocabulary: Vocabulary | None = None
         self._known_words: SharedVocabulary | None = None
-        self._allowed_words: SharedVocabulary | None = None
+        self._unexcluded_words: SharedVocabulary | None = None
         # Specification strings of the models of the task, and the words that it excluded.
         self._model_group = ""
         self._excluded_words: tuple[str, ...] = ()
@@ -232,7 +232,10 @@ class Worker:
             If the vocabulary has changed since the start of the run.
         """
         if self._vocabulary is None or self._vocabulary.digest != digest:
-            # Read the file (again), because this worker may have read it for an earlier run.
+            # Three caches: the vocabulary, its words that all models know (`_known_words`), and
+            # these words without excluded words (`_unexcluded_words`). Each is derived from the
+            # previous one, so it is cleared when the previous one changes. Read the vocabulary
+            # again if this worker has read it for an earlier run.
             path = self.context.vocabulary_file
             self._vocabulary = bundled_vocabulary() if path is None else Vocabulary.read(path)
             self._known_words = None
@@ -244,9 +247,9 @@ class Worker:
         # Find the words that all models know, unless the last task used the same models.
         if self._known_words is None or self._model_group != task.model_group:
             self._known_words = SharedVocabulary(self._vocabulary, self.load_models(task))
-            self._model_group, self._allowed_words = task.model_group, None
+            self._model_group, self._unexcluded_words = task.model_group, None
         # Exclude words, unless the last task excluded the same words.
-        if self._allowed_words is None or self._excluded_words != excluded_words:
-            self._allowed_words = self._known_words.exclude(frozenset(excluded_words))
+        if self._unexcluded_words is None or self._excluded_words != excluded_words:
+            self._unexcluded_words = self._known_words.exclude(frozenset(excluded_words))
             self._excluded_words = excluded_words
-        return self._allowed_words
+        return self._unexcluded_words

@@ -74,7 +74,7 @@ def assign_with_constraints(
     # be satisfied, and add more until the relaxation is optimal. It gives a lower bound.
     relaxation = _Relaxation(problem, constraints)
     variables, _ = relaxation.find_feasible()
-    _, dual, _ = relaxation.generate(variables)
+    _, dual, _ = relaxation.solve_by_column_generation(variables)
     bound = relaxation.compute_bound(dual)
     # All costs are integers, so the bound can be rounded up, except for rounding errors.
     bound = float(np.ceil(bound - _TOLERANCE * max(1.0, abs(bound))))
@@ -118,10 +118,10 @@ def assign_with_constraints(
 def find_fractional_assignment(
     problem: AssignmentProblem, constraints: ConstraintRows
 ) -> list[IntArray]:
-    """Find sentences that satisfy the constraints if fractions of sentences may be assigned.
+    """Find sentences that satisfy the constraints, for use as additional candidates.
 
-    The linear relaxation is solved without the costs, to find candidates for a selection that could
-    not satisfy the constraints with the sentences of lowest cost.
+    The sentences of lowest cost may be unable to satisfy the constraints together. This function
+    solves the linear relaxation, in which fractions of sentences may be assigned, without costs.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class _Relaxation:
         sentences = [self.problem.find_cheapest(q, max(16, 3 * q.n_sentences)) for q in quotas]
         quota_ids = np.repeat(np.arange(len(quotas)), [len(ids) for ids in sentences])
         initial = _Variables(quota_ids, np.hstack(sentences))
-        variables, _, x = self.generate(initial, minimise_violations=True)
+        variables, _, x = self.solve_by_column_generation(initial, minimise_violations=True)
         return variables, x
 
     def compute_initial_threshold(self, dual: _DualPrices) -> float:
@@ -228,7 +228,7 @@ class _Relaxation:
         n = min(20 * self.problem.n_sentences, len(reduced)) - 1
         return max(1.0, float(np.partition(reduced, n)[n]))
 
-    def generate(
+    def solve_by_column_generation(
         self, variables: _Variables, *, minimise_violations: bool = False
     ) -> tuple[_Variables, _DualPrices, FloatArray]:
         """Solve the linear relaxation over all variables by column generation.
@@ -258,12 +258,13 @@ class _Relaxation:
             If the minimum total violation is positive.
         """
         n_rows = len(self.problem.reject_costs)
+        # A variable is a possible assignment of a sentence to a quota, which is the number of
+        # sentences to select that one model ranks high and another ranks low. The relaxation is
+        # first solved over few variables; others are added until none can improve the solution.
         while True:
             violations, dual, x = self._solve_restricted(variables, minimise_violations)
             quota_ids, sentence_ids = [variables.quota_ids], [variables.sentence_ids]
-            # Column generation: add the variables with the most negative reduced costs, which can
-            # improve the solution most. A variable assigns a sentence to a quota, a number of
-            # sentences that one model accepts and another rejects.
+            # Add the variables with the most negative reduced costs (cost minus dual prices).
             reduced_costs = self._reduced_costs(dual, ignore_costs=minimise_violations)
             for quota_id, (allowed, reduced) in enumerate(reduced_costs):
                 negative = np.flatnonzero(reduced < -_TOLERANCE)

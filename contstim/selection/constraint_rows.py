@@ -112,14 +112,17 @@ class ConstraintRows:
             Divisor by which error messages convert a violation to the unit of the feature.
         """
         n = len(names)
-        # A quota is the number of sentences to select that one model ranks high and another ranks
-        # low. If a quota has no weights, its sentences do not count in the new constraints.
+        # Each of the n new constraints bounds a sum over the selected sentences: the sum of their
+        # weights. A sentence is selected for a quota (a number of sentences that one model ranks
+        # high and another ranks low) and has the weight of this quota, or 0 if the array is None.
         zeros = csr_array((len(self.labels), n))
+        # The weights of each quota are stored in parts, one part for each call of `add`.
         for parts, quota_weights in zip(self._weight_parts, weights, strict=True):
             parts.append(zeros if quota_weights is None else quota_weights)
         self.names = [*self.names, *names]
         self.lower = np.append(self.lower, np.full(n, lower))
         self.upper = np.append(self.upper, np.full(n, upper))
+        # Error messages divide the amount by which a sum violates its bounds by `unit`.
         self.units = np.append(self.units, np.full(n, unit))
 
     def add_limits(
@@ -132,7 +135,8 @@ class ConstraintRows:
     ) -> None:
         """Limit the number of selected sentences of each group.
 
-        A sentence may belong to several groups. Groups that cannot exceed the limit get no row.
+        A sentence may belong to several groups. A constraint is only added for groups that contain
+        more sentences than the limit.
 
         Parameters
         ----------

@@ -50,12 +50,15 @@ class NaturalCriterion:
     def integer_costs(
         self, ranked: RankedScores, log_probs: pd.DataFrame
     ) -> tuple[IntArray, float]:
-        """Convert the costs to integers, so that sums can be compared exactly.
+        """Return the cost of each sentence under each model as an integer.
+
+        The costs are computed by `costs`, scaled and rounded. Sums of integers are exact, so the
+        total costs of two selections can be compared without rounding errors.
 
         Parameters
         ----------
         ranked
-            Scores of the sentences as ranks.
+            Ranks of the sentences by their scores under each model.
         log_probs : (S, M) DataFrame
             Log-probabilities in nats, with the sentences and models in the order of `ranked`.
 

@@ -74,12 +74,13 @@ def propose_even_pairs(ranks: FloatArray, n: int, rank_margin: float) -> IntArra
     # Compare each sentence with the sentence `distance` positions later.
     for distance in range(1, min(n_sentences, 1 + math.ceil(_MAX_COMPARISONS / n_sentences))):
         differences = sorted_ranks[distance:] - sorted_ranks[:-distance]
-        # Keep the pairs of which half of the models prefer the later sentence, if every model
-        # prefers one of the two sentences by more than the required margin.
-        n_preferring = (differences > 0).sum(axis=1)
-        is_even = (n_preferring == n_models // 2) | (n_preferring == n_models - n_models // 2)
-        earlier = np.flatnonzero(is_even)
+        # A split is even if half of the models prefer the later sentence of the pair. If the number
+        # of models is odd, the halves differ by one model. `n_later` counts models that prefer it.
+        n_later = (differences > 0).sum(axis=1)
+        is_even_split = (n_later == n_models // 2) | (n_later == n_models - n_models // 2)
+        earlier = np.flatnonzero(is_even_split)
         new_margins = np.abs(differences[earlier]).min(axis=1)
+        # Retain a pair only if every model ranks its sentences further apart than the margin.
         is_clear = new_margins > rank_margin
         earlier = earlier[is_clear]
         # Add them to the best pairs so far, and keep the best of all.

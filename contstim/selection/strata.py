@@ -83,15 +83,19 @@ class StratifiedSelection:
     def solve(self) -> IntArray:
         """Solve the selection problem exactly, as an assignment problem.
 
-        Each stratum of each model has `per_stratum` places. A selected triplet takes one place in
-        its stratum under model 1 and one place in its stratum under model 2. The cost matrix of the
-        assignment problem has a row for each place of model 1 and for each triplet, and a column
-        for each place of model 2 and for each triplet. Four kinds of assignment have finite costs:
+        A stratum is a range of scores under one model, to be filled with `per_stratum` triplets. It
+        is represented by `per_stratum` empty places. A selected triplet fills one place in its
+        stratum of model 1 and one place in its stratum of model 2. The assignment problem matches
+        each row of a cost matrix with one column. The rows are the places of model 1, then the
+        triplets. The columns are the places of model 2, then the triplets. Four matches are
+        possible:
 
-        - a place of model 1 to a triplet in this stratum: the cost of the triplet;
-        - a triplet to a place of model 2 in its stratum: 0;
-        - a triplet to itself, which means that it is not selected: 0;
-        - a place of model 1 to a place of model 2, which means that both remain empty: a cost so
+        - row of a place of model 1, column of a triplet in its stratum: the triplet fills the
+          place, at the cost of the triplet;
+        - row of a triplet, column of a place of model 2 in its stratum: the triplet also fills this
+          place, at no further cost;
+        - row and column of the same triplet: it is not selected, at the cost 0;
+        - row of a place of model 1, column of a place of model 2: both remain empty, at a cost so
           high that as few places as possible remain empty.
 
         Returns
@@ -100,16 +104,21 @@ class StratifiedSelection:
             Sorted indices of the selected triplets.
         """
         order = np.lexsort((np.arange(len(self.costs)), self.costs))
-        # Only the cheapest triplets in each combination of strata can be selected, a stratum being
-        # a range of the scores under one model.
+        # A stratum is a range of the scores under one model. Each triplet belongs to a stratum of
+        # model 1 and to a stratum of model 2. Only the cheapest triplets of each combination of two
+        # strata can be selected.
         combination = pd.Series(self.strata[order, 0] * self.n_strata + self.strata[order, 1])
         is_cheap = combination.groupby(combination).cumcount().to_numpy() < self.per_stratum
         triplets = np.sort(order[is_cheap])
         costs = self.costs[triplets]
 
-        # A stratum that may contain n triplets has n places. Solve an assignment problem. Rows:
-        # places in the strata of model 1, then triplets. Columns: places in the strata of model 2,
-        # then triplets. An infinite cost forbids an assignment.
+        # Each stratum has `per_stratum` places for triplets. Solve an assignment problem, which
+        # matches each row of the cost matrix with one column; an infinite cost forbids a match:
+        #
+        #                        places of model 2        triplets
+        #     places of model 1  both remain empty        triplet fills place of model 1
+        #     triplets           fills place of model 2   diagonal: triplet is not selected
+        #
         n_triplets, n_places = len(triplets), self.n_strata * self.per_stratum
         place_strata = np.repeat(np.arange(self.n_strata), self.per_stratum)
         matrix = np.full((n_places + n_triplets, n_places + n_triplets), np.inf)
@@ -121,7 +130,7 @@ class StratifiedSelection:
         matrix[n_places:, :n_places] = np.where(is_in_stratum_2, 0.0, np.inf)
         np.fill_diagonal(matrix[n_places:, n_places:], 0.0)
         _, columns = scipy.optimize.linear_sum_assignment(matrix)
-        # A triplet is selected if a place of model 1 is assigned to its column.
+        # A triplet is selected if the row of a place of model 1 is matched with its column.
         place_columns = columns[:n_places]
         selected = np.sort(place_columns[place_columns >= n_places] - n_places)
         return np.asarray(triplets[selected])

@@ -62,12 +62,14 @@ class _PositionScores:
         }
 
     def restrict(self, mask: BoolArray) -> _PositionScores:
-        """Return a table of the words that a mask selects.
+        """Return the words that a mask selects, with their scores, as a new object.
+
+        The exact scores of all words must have been computed under all models.
 
         Parameters
         ----------
         mask
-            Whether to select each word, shape (V,). The scores of all words must be known.
+            Whether to select each of the V words, shape (V,).
         """
         return _PositionScores(
             WordList(tuple(compress(self.words, mask))),

@@ -307,17 +307,19 @@ def _sum_matrix(groups: Sequence[Sequence[int]], n_variables: int) -> Any:
 
 
 def find_fulfillable_requests(is_usable: BoolArray) -> BoolArray:
-    """Return which requests receive a sentence if as many requests as possible do.
+    """Find as many requests as possible that can each be assigned a different sentence.
+
+    The result is a maximum matching of the bipartite graph of requests and sentences.
 
     Parameters
     ----------
     is_usable
-        Whether each sentence can be assigned to each request, shape (requests, sentences).
+        Whether each sentence may be assigned to each request, shape (requests, sentences).
 
     Returns
     -------
     array
-        Whether each request receives a sentence, shape (requests,).
+        Whether each request is assigned a sentence in this matching, shape (requests,).
     """
     matches = scipy.sparse.csgraph.maximum_bipartite_matching(
         scipy.sparse.csr_array(is_usable), perm_type="column"

@@ -36,8 +36,9 @@ class SampledBatch:
     drafts
         Sampled sentences with their log-probabilities under the language model.
     non_guiding_models
-        Names of the compared models that did not influence which words were sampled, because they
-        do not score prefixes. Their scores are only used to select among the sampled sentences.
+        Names of compared models that could not guide the sampling. Guiding means that a model
+        changes the probability of each next word, which requires that it scores prefixes. Other
+        models only score the finished sentences.
     """
 
     drafts: list[Draft]

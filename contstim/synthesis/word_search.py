@@ -468,7 +468,8 @@ def _compute_relative_costs(candidates: Candidates) -> dict[str, float]:
     if all(n is not None for n in multiply_adds.values()):
         for name, n_operations in multiply_adds.items():
             costs[name] *= n_operations or 1.0
-    # Sort by cost. The sort is stable, so the reversed order decides between equal costs.
+    # Sort by cost, lowest first. Models with equal costs are in the reverse of their order in
+    # `candidates.replacements`: the names are reversed first, and `sort` is stable.
     max_cost = max(costs.values())
     names = list(costs)[::-1]
     names.sort(key=costs.__getitem__)

@@ -177,7 +177,7 @@ class SentenceWriter:
     Parameters
     ----------
     model
-        Causal model from which sentences are sampled, called the writer.
+        Causal language model from which the sentences are sampled.
     weighted_models
         Pairs of a weight and a compared model (see `guidance_weights`).
     shared_vocabulary
@@ -190,7 +190,8 @@ class SentenceWriter:
     Attributes
     ----------
     non_guiding_models
-        Names of the compared models without influence, because they do not score prefixes.
+        Names of the compared models that do not influence the sampling, because they can only score
+        complete sentences and not the probability of the next word.
     """
 
     def __init__(

@@ -85,7 +85,10 @@ class WordRules:
         return accepted
 
     def is_word(self, text: str) -> bool:
-        """Return whether a text is a single word without punctuation, of the allowed characters."""
+        """Return whether a text is a single word that consists of allowed characters.
+
+        Punctuation before or after the word is not allowed.
+        """
         _, core, _ = split_word(text)
         # The text must not have outer punctuation, and the language must not split it.
         if core != text or self.language.split(text) != [text]:

@@ -64,9 +64,10 @@ class Restart:
 
 @dataclass(frozen=True)
 class RestartStore:
-    """Folder in which a fine-tuning saves completed restarts, so that it can be interrupted.
+    """Folder for intermediate results, with which an interrupted fine-tuning can be continued.
 
-    A restart is a classifier trained from one random initialisation.
+    Fine-tuning trains one classifier from each of several random initialisations, called restarts.
+    Each trained classifier is saved in the folder and need not be trained again.
 
     Attributes
     ----------
@@ -84,17 +85,17 @@ class RestartStore:
         return self.folder / f"{self.digest}-{seed}.safetensors"
 
     def load(self, seed: int) -> Restart | None:
-        """Read a saved restart from its file.
+        """Read the classifier of one restart from its file.
 
         Parameters
         ----------
         seed
-            Random seed of this restart.
+            Random seed of the restart, that is, of the random initialisation.
 
         Returns
         -------
         Restart or None
-            The restart; None if its file is missing or incomplete.
+            Trained classifier; None if it has not been saved or its file is incomplete.
         """
         try:
             tensors, row, _ = read_tensors(self._path(seed))

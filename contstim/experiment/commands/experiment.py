@@ -73,11 +73,12 @@ def new(
     preset: Annotated[Name | None, Parameter(group=PAGE)] = None,
     language: Annotated[Text, Parameter(group=PAGE, metavar="CODE")] = "en",
 ) -> None:
-    """Make a study folder, to edit.
+    """Create a study folder, whose settings and texts can then be edited.
 
-    The trials come from `contstim design trials` (--trials), are single sentences for rating or
-    self-paced reading (--stimuli), or are selected from pairs while participants answer (--pairs;
-    see docs/adaptive.md).
+    There are three kinds of studies. With --trials, participants see the trials that `contstim
+    design trials` wrote. With --stimuli, they rate single sentences or read them at their own
+    speed. With --pairs, the sentence pairs of an adaptive study are selected while participants
+    answer (see docs/adaptive.md).
 
     examples:
       contstim experiment new my-study --trials trials.csv
@@ -87,9 +88,9 @@ def new(
     Parameters
     ----------
     study
-        folder to make
+        folder to create
     trials
-        trials, output of `contstim design trials`
+        table of trials, output of `contstim design trials`
     stimuli
         sentences to rate or read, with the columns sentence, item, condition (or the columns of
         --factors; a Latin square), question and expected

@@ -127,24 +127,25 @@ class MaskedModel(TransformerModel, PrefixModel):
         return create_masking_plan(encoded.word_lengths, self.options)
 
     def to_token_scores(self, encoded: EncodedSentence, log_probs: FloatArray) -> TokenScores:
-        """Combine the predictions of masked tokens to one score for each token of a sentence.
+        """Combine the predictions of masked tokens into one score for each token of a sentence.
 
-        A metric predicts a token from one or several masked copies of the sentence. The score of
-        the token is a weighted sum of the log-probabilities. `plan` lists the copies, the predicted
-        tokens and the weights.
+        To score a sentence, a metric masks tokens in one or more copies of the sentence. The model
+        predicts each token from one or several copies. The score of the token is a weighted sum of
+        the predicted log-probabilities. The method `plan` returns the copies, the predicted tokens
+        and the weights as a `MaskingPlan`.
 
         Parameters
         ----------
         encoded
             Tokens of the sentence.
         log_probs
-            Log-probability of each prediction in nats, in the order of `plan`.
+            Log-probability of each prediction in nats, in the order of the `MaskingPlan`.
 
         Returns
         -------
         TokenScores
-            Score of each token. It includes a standard error if the metric uses a random sample of
-            word orders (``permutation`` for long sentences).
+            Score of each token. For long sentences, the metric ``permutation`` averages over a
+            random sample of word orders; the result then includes a standard error.
         """
         plan = self.plan(encoded)
         return encoded.with_log_probs(plan.sum_by_token(log_probs), plan.stderr(log_probs))

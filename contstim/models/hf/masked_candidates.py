@@ -49,9 +49,9 @@ _BATCHES_AT_ONCE = 4
 class MaskedWord:
     """Sentence with a masked word, which is replaced by candidates of `n` tokens.
 
-    The score of a sentence is a weighted sum of *predictions*, that is, log-probabilities of tokens
-    that are predicted from masked copies of the sentence. Copies that mask the whole word are equal
-    for all candidates, so the predictions from them are computed only once (*shared predictions*).
+    The network predicts tokens from masked copies of the sentence. The score of the sentence is a
+    weighted sum of the predicted log-probabilities, called *predictions*. Copies that mask the
+    whole word are equal for all candidates, so their predictions are *shared* and computed once.
 
     Parameters
     ----------
@@ -69,12 +69,12 @@ class MaskedWord:
     Attributes
     ----------
     plan
-        Masked copies of the sentence with a word of `n` tokens, and the predictions from them whose
-        weighted sum is the score. R is the number of copies.
+        The R masked copies of the sentence with a word of `n` tokens, and the predictions.
     predictions
-        Indices of these predictions in four groups.
+        Indices of the predictions, grouped by predicted token (in the word or in another word) and
+        copy (with the whole word masked or not).
     shared, individual
-        Indices of the predictions from copies that mask the whole word, and from other copies.
+        Indices of the shared and of all other predictions.
     ids
         Token ids of the sentence with the whole word masked, shape (L,).
     positions

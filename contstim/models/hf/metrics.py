@@ -57,9 +57,9 @@ class MaskingPlan:
     weights
         Weight of each prediction in the score, shape (n,).
     pair_indices, prediction_indices, pair_weights
-        Weights of predictions in the score of a pair of orders, as three arrays of equal length. In
-        pair ``pair_indices[e]``, prediction ``prediction_indices[e]`` has the weight
-        ``pair_weights[e]``.
+        The score of each pair of orders is a weighted sum of predictions. These three arrays list
+        its weights: for each index e, the weight of prediction ``prediction_indices[e]`` in the
+        score of pair ``pair_indices[e]`` is ``pair_weights[e]``.
     n_pairs
         Number of sampled pairs of orders.
     """
@@ -205,7 +205,8 @@ def permutation(
     `MAX_EXACT_ROWS` masked copies. Otherwise ``options.orders`` orders are sampled.
     """
     n_words = len(word_lengths)
-    # Average over all orders of the words if this needs few masked copies of the sentence.
+    # Each word is predicted after other words have been revealed, averaged over the orders of the
+    # words. `options.exact` is the largest number of words for which all orders are used.
     if n_words <= options.exact:
         # Each set of masked words needs one copy. A masked word of k tokens can also be masked in
         # part, in 2**k - 2 ways, for each set of the other words.

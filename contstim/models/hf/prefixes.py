@@ -52,9 +52,10 @@ class TokenPrefixes(Prefixes):
     ) -> None:
         super().__init__(word_lists, n_words)
         self._next_log_probs = next_log_probs
-        # The tokens of a word depend on whether it begins the sentence, but not on the words around
-        # it. Tokenise the next words (`self.next_words`) at the gap "" of an example sentence,
-        # which is the first word after empty prefixes and the second word otherwise.
+        # Tokenise all words that may come next (`self.next_words`). The tokens of a word depend on
+        # whether it is the first word of the sentence, but not on the words around it. So an
+        # example sentence is sufficient, in which the next words replace the empty string: as first
+        # words if the prefixes are empty, otherwise as second words.
         other_word = tokenizer.sample_word
         words = ("", other_word) if n_words == 0 else (other_word, "", other_word)
         position = 0 if n_words == 0 else 1

@@ -77,17 +77,19 @@ class SurroundingTokens:
         return cls(left, right, scored[scored < start], scored[scored >= stop] - stop)
 
     def fill(self, tokens: IntArray) -> IntArray:
-        """Insert each of k words and return the token ids of the k sentences.
+        """Insert words into the sentence, and return the token ids of the resulting sentences.
+
+        Each of k words is inserted separately, between the tokens `left` and `right`.
 
         Parameters
         ----------
         tokens
-            Token ids of the words, each with n tokens, shape (k, n).
+            Token ids of the k words, each with n tokens, shape (k, n).
 
         Returns
         -------
         array
-            Token ids of the sentences, each with L tokens, shape (k, L).
+            Token ids of the k sentences, each with L tokens, shape (k, L).
         """
         n_words = len(tokens)
         left, right = np.tile(self.left, (n_words, 1)), np.tile(self.right, (n_words, 1))

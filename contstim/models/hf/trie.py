@@ -179,13 +179,17 @@ class TokenTrie:
             One batch for each length of the sequences, in ascending order of length.
         """
         last_nodes = np.full(len(self.parents), -1, dtype=np.int64)
-        # Assign each node to expand to one token sequence, which is identified by its last node.
-        # Proceed from the deepest level upwards: nodes without expanded children end a sequence,
-        # and other nodes join the sequence of their last expanded child. -1: not assigned yet.
+        # A sequence is the path to its last node. `last_nodes` assigns each node to expand to a
+        # sequence on which it lies, and contains the last node of this sequence. -1: not assigned.
+        # In a trie with the paths a, a b and a c, all to be expanded, there are two sequences: a b
+        # and a c. The node a lies on both and is assigned to one of them.
+
+        # Proceed from the deepest level upwards. A node to which no child has passed a sequence is
+        # the last node of a new sequence. Then each node passes its sequence to its parent.
         for depth in range(int(self.depths[expanded].max(initial=0)), 0, -1):
             level = expanded[self.depths[expanded] == depth]
-            childless = level[last_nodes[level] < 0]
-            last_nodes[childless] = childless
+            new_ends = level[last_nodes[level] < 0]
+            last_nodes[new_ends] = new_ends
             if depth > 1:
                 last_nodes[self.parents[level]] = last_nodes[level]
         # Sequences of equal length form a batch, which needs no padding.
@@ -193,7 +197,8 @@ class TokenTrie:
         lengths = self.depths[last_nodes[expanded]]
         for length in np.unique(lengths):
             nodes = expanded[lengths == length]
-            # Number the sequences of the batch, and sort the nodes by the number of their sequence.
+            # Each sequence of the batch is a row of `ids`. Sort the nodes by their rows. A node of
+            # depth d is at position d - 1 of its row, because the root of the trie has no token.
             sequence_ends, rows = np.unique(last_nodes[nodes], return_inverse=True)
             order = np.argsort(rows, kind="stable")
             inputs.append(

@@ -182,7 +182,8 @@ class SynthesisStage(Stage):
         plan, options = run.plan, run.plan.get_options(SynthesisOptions)
         defaults = SynthesisOptions()
         names = {spec: model.name for spec, model in run.all_models.items()}
-        # Long lists of words and sentences are represented by a digest.
+        # Long lists of words and sentences are represented by a digest and their length.
+        # `words.elsewhere` is the list of words for all positions except the first of a sentence.
         words, sentence_digest = run.vocabulary, digest("\n".join(run.sentences))[:16]
         vocabulary: dict[str, Any] = {"digest": words.digest, "words": len(words.elsewhere)}
         if plan.vocabulary.non_defaults:
@@ -192,10 +193,11 @@ class SynthesisStage(Stage):
             "versions": dict(run.versions),
             "vocabulary": vocabulary,
             "sentences": {"digest": sentence_digest, "number": len(run.sentences)},
-            # For each problem, the names of the models that should find the sentence improbable
-            # (reject) and probable (accept). The two problems of a triplet form a group.
+            # A problem defines one synthetic sentence: it should be improbable under the model
+            # `reject` and probable under the model `accept`. The two problems of a triplet form a
+            # group. `rename_models` replaces the specification of each model by its name.
             "problems": [
-                [(named.reject, named.accept) for named in (p.rename_models(names) for p in group)]
+                [(p.reject, p.accept) for p in (problem.rename_models(names) for problem in group)]
                 for group in self.get_job(run).sentences_by_problems
             ],
             **{

@@ -37,6 +37,7 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
         If the folder does not exist or does not contain a model of this kind.
     """
     try:
+        # The training record is a JSON file in the folder of the model, with the name `RECORD`.
         record = decode_json((folder / RECORD).read_text("utf-8"))
     except OSError as error:
         raise ModelFileError(
@@ -47,7 +48,7 @@ def read_record(folder: Path, kind: str) -> dict[str, Any]:
         raise ModelFileError(
             f"{RECORD} in {str(folder)!r} is damaged ({error}); train the {kind} again"
         ) from None
-    # The record states whether the model is a student or a classifier.
+    # The key "kind" of the record states whether the model is a student or a classifier.
     found_kind = record.get("kind") if isinstance(record, dict) else None
     if found_kind != kind:
         raise ModelFileError(

@@ -198,8 +198,8 @@ class FirstTokenModel(SentenceModel):
         """1e-4, because the network computes in float32."""
         return _BATCH_TOLERANCE
 
-    def _event(self, metric: str, reduction: str) -> dict[str, str]:
-        """Return the fields of the `Event` that defines the score of this model.
+    def _define_score(self, metric: str, reduction: str) -> dict[str, str]:
+        """Return the fields of the `Event` object that defines what the score of this model means.
 
         The start symbol is the sequence of special tokens before the sentence, such as ``[CLS]``.
 
@@ -213,7 +213,8 @@ class FirstTokenModel(SentenceModel):
         start_tokens = self.encoder.tokenizer.convert_ids_to_tokens(
             list(self.tokenizer.leading_special_ids)
         )
-        # The score belongs to the whole sentence, not to words, and there is no end symbol.
+        # These fields of `Event` document what is scored: whole sentences and not words, after the
+        # start symbol and without an end symbol, with punctuation, and by which metric.
         return {
             "units": "sentences",
             "start": " ".join(start_tokens) or "none",

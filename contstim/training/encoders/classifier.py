@@ -141,7 +141,7 @@ class ClassifierModel(FirstTokenModel):
         n_members = len(self.members)
         # With several members, the label of the majority determines the score.
         return ClassifierEvent(
-            **self._event("classification", self.output),
+            **self._define_score("classification", self.output),
             task=self.task,
             gives=_OUTPUTS[self.output],
             members="best" if n_members == 1 else f"majority of {n_members}",

@@ -161,7 +161,7 @@ class StudentModel(FirstTokenModel):
     def event(self) -> StudentEvent:
         """The estimated score, with the accuracy of the estimate."""
         return StudentEvent(
-            **self._event("student", str(self.teacher["reduction"])),
+            **self._define_score("student", str(self.teacher["reduction"])),
             imitates=str(self.teacher["spec"]),
             of=str(self.teacher["event_digest"]),
             heldout=self._accuracy,
