@@ -193,18 +193,17 @@ def sentence_evidence_bounds(response_model: ResponseModel, differences: FloatAr
     The evidence is the expected log Bayes factor between two models (`log_bayes_factors`). With
     these bounds, promising pairs can be found without computing the evidence of all pairs.
 
-    The preference of a model for a pair is a function of sentence 1 minus the same function of
-    sentence 2. The difference between the preferences of two models is therefore the sum of one
-    term for sentence 1 and one term for sentence 2. If the absolute values of these terms are x and
-    y, the evidence of the pair is at most k(x) + k(y), with the same function k for both sentences.
-    This function computes k.
+    The preference of a model is the difference between its scores of the two sentences. The
+    preferences of two models therefore differ by d_1 - d_2, where d_s is the score of sentence s
+    under one model minus its score under the other model. With the absolute values x and y of d_1
+    and d_2, the evidence of the pair is at most k(x) + k(y). This function computes k.
 
     Parameters
     ----------
     response_model
         Model that converts preferences to probabilities of answers.
     differences : array of any shape
-        Absolute values x of the terms of single sentences, in the unit of preferences.
+        Absolute values x of the differences d_s of single sentences, in the unit of preferences.
 
     Returns
     -------

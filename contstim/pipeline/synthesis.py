@@ -253,8 +253,8 @@ def _work_folder(table: StageTable | None) -> Iterator[Path]:
     except LockedError:
         raise  # Another process works in the folder, so it is not deleted.
     except (InputError, InfeasibleError, MissingExtraError):
-        # The subfolder `tasks` contains the results of completed tasks. Without it, there is no work
-        # that could be continued.
+        # The subfolder `tasks` contains the results of completed tasks. Without it, there is no
+        # work that could be continued.
         if not (folder / "tasks").is_dir():
             remove(folder)
         raise

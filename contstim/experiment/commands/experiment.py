@@ -90,7 +90,7 @@ def new(
     study
         folder to create
     trials
-        table of trials, output of `contstim design trials`
+        trials, output of `contstim design trials`
     stimuli
         sentences to rate or read, with the columns sentence, item, condition (or the columns of
         --factors; a Latin square), question and expected
