@@ -17,7 +17,7 @@ from contstim.selection.triplet_objectives import controversiality
 from contstim.synthesis.results import Triplet
 from contstim.text import highlight_changes
 
-_ROLES = {
+_LABELS = {
     "natural": "natural",
     "synthetic_1": "accepted by model 1",
     "synthetic_2": "accepted by model 2",
@@ -157,7 +157,7 @@ def render_demonstration(
                     [
                         {
                             "colour": colour,
-                            "role": _ROLES[kind],
+                            "role": _LABELS[kind],
                             "sentence": _highlight(str(record["natural"]), str(record[kind])),
                             "scores": [record[f"{kind}_lp_1"], record[f"{kind}_lp_2"]],
                         }

@@ -266,7 +266,7 @@ def _count_choices(outcome: AnalysisValues, model: int) -> dict[str, int]:
     which is 0 if no trial of the analysis targets the model.
     """
     values = outcome.find_subset_values(model)
-    if values is None:  # no trial of the analysis targets this model
+    if values is None:  # the model is evaluated on no trial of the analysis
         return dict.fromkeys(_COUNT_COLUMNS, 0)
     subset = values.subset
     tied_predictions = subset.count_tied_predictions()[subset.models == model]

@@ -39,17 +39,17 @@ something by it. It may be odd, false or silly. Ignore missing commas, but rejec
 # Labels that show a reviewer why a sentence is in its row, for example "accepted by gpt2, rejected
 # by bigram". Each column has one or more templates. Names in braces are columns of the row.
 # The first template without missing values is used.
-_PAIR_ROLES = (
+_PAIR_LABELS = (
     "accepted by {model_1}, rejected by {model_2}",
     "accepted by {model_2}, rejected by {model_1}",
 )
-_ROLES = {
+_LABEL_TEMPLATES = {
     "natural": ("natural sentence",),
-    "synthetic_1": (_PAIR_ROLES[0], "synthetic sentence 1"),
-    "synthetic_2": (_PAIR_ROLES[1], "synthetic sentence 2"),
+    "synthetic_1": (_PAIR_LABELS[0], "synthetic sentence 1"),
+    "synthetic_2": (_PAIR_LABELS[1], "synthetic sentence 2"),
     "synthetic": ("accepted by {accept}, rejected by {reject}", "synthetic sentence"),
-    "sentence_1": ("preferred by {prefer_1}", _PAIR_ROLES[0], "sentence 1"),
-    "sentence_2": ("preferred by {prefer_2}", _PAIR_ROLES[1], "sentence 2"),
+    "sentence_1": ("preferred by {prefer_1}", _PAIR_LABELS[0], "sentence 1"),
+    "sentence_2": ("preferred by {prefer_2}", _PAIR_LABELS[1], "sentence 2"),
 }
 
 
@@ -125,7 +125,7 @@ def _list_row_sentences(
         Objects with the keys ``sentence``, ``role`` (label) and ``scores`` (by model).
     """
     cells = []
-    for column, templates in _ROLES.items():
+    for column, templates in _LABEL_TEMPLATES.items():
         sentence = normalise_sentence(values.get(column, ""))
         if not sentence:
             continue

@@ -257,7 +257,7 @@ class _Relaxation:
         InfeasibleError
             If the minimum total violation is positive.
         """
-        n_rows = len(self.problem.reject_costs)
+        n_sentences = len(self.problem.reject_costs)
         # A variable is a possible assignment of a sentence to a quota, which is the number of
         # sentences to select that one model ranks high and another ranks low. The relaxation is
         # first solved over few variables; others are added until none can improve the solution.
@@ -272,10 +272,10 @@ class _Relaxation:
                 quota_ids.append(np.full(len(lowest), quota_id))
                 sentence_ids.append(allowed[lowest])
             # Remove duplicates. Each combination of a quota and a sentence is encoded as a number.
-            keys = np.unique(np.hstack(quota_ids) * n_rows + np.hstack(sentence_ids))
+            keys = np.unique(np.hstack(quota_ids) * n_sentences + np.hstack(sentence_ids))
             if len(keys) == len(variables.quota_ids):  # no new variable: the solution is optimal
                 break
-            variables = _Variables(keys // n_rows, keys % n_rows)
+            variables = _Variables(keys // n_sentences, keys % n_sentences)
         if violations:
             raise InfeasibleError(
                 f"the constraints cannot be satisfied together; unmet: {list_names(violations)}; "

@@ -135,8 +135,8 @@ class ConstraintRows:
     ) -> None:
         """Limit the number of selected sentences of each group.
 
-        A sentence may belong to several groups. A constraint is only added for groups that contain
-        more sentences than the limit.
+        A sentence may belong to several groups. No constraint is added for small groups, of which
+        no selection can contain more sentences than the limit.
 
         Parameters
         ----------

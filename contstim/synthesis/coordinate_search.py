@@ -115,7 +115,8 @@ class Search:
     counter
         Counter of the exact scores computed so far.
     non_guiding_models
-        Names of the compared models that did not guide the sampling of sentences.
+        Names of compared models that cannot guide the sampling of words, because they can only
+        score complete sentences.
     """
 
     problem: Problem

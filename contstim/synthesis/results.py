@@ -85,8 +85,8 @@ class SynthesisResult:
     accepting
         Names of the accepting models.
     non_guiding_models
-        Names of the compared models that did not guide the sampling of sentences, because they do
-        not score prefixes.
+        Names of compared models that did not change the probabilities of the sampled words, because
+        they can only score complete sentences. Empty if no sentences were sampled.
 
     Examples
     --------
