@@ -6,7 +6,7 @@ SCORES = ("sentence", "model", "log_prob", "n_tokens", "n_words", "stderr")
 UNIT = "unit"
 #: Column of a scores table with the model specification (``hf:gpt2``) of a renamed model.
 SPEC = "spec"
-#: Column of a scores table with the event whose log-probability is the score of a sentence.
+#: Column of a scores table with the definition of the score (`contstim.models.base.Event`).
 EVENT = "event"
 
 #: One row per trial and participant; `rating` is negative if sentence 1 was preferred.

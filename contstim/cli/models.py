@@ -38,7 +38,7 @@ def list_models() -> None:
 
 
 def info(spec: Spec, /) -> None:
-    """Describe a model and the event whose log-probability is its score.
+    """Describe a model and the definition of its score.
 
     Parameters
     ----------
@@ -49,7 +49,8 @@ def info(spec: Spec, /) -> None:
 
     model = contstim.load_model(spec)
     print(f"spec     {model.spec}")
-    # The score is the log-probability of this event. Digests identify the event and the weights.
+    # The score is the log-probability of an event, for example that the sentence and the end symbol
+    # follow the start symbol. Digests identify the event and the weights.
     print(f"event    {model.event}")
     print(f"digest   {model.event.digest} (event), {model.fingerprint} (weights)")
     card = model_card(model)

@@ -5,10 +5,10 @@ logarithms, unless the column unit names another unit; higher is better), n_toke
 unit, perplexity, exp(-log_prob / n_tokens), for log-probabilities (the pseudo-perplexity of a
 masked model), and event. The option --per word writes the surprisal of each word instead.
 
-Standard error also states the event of each model: the words and symbols to which the model
-gives a probability, with or without full stop and end. A model without a start token cannot
-predict the first word, as the column not_scored states; prefix in the model's spec sets a start
-token.
+Standard error also states how the score of each model is defined (its event): the words and symbols
+to which the model gives a probability, with or without full stop and end. A model without a start
+token cannot predict the first word, as the column not_scored states; prefix in the model's spec
+sets a start token.
 
 examples:
   contstim score --model contstim:trigram --model contstim:lstm sentences.txt --out scores.csv
@@ -71,7 +71,7 @@ def score(
 
     texts = read_sentences(sentences, pairs=True)
     models = load_models(model)
-    # Print the event whose log-probability is the score of each model: units, symbols and so on.
+    # Print how the score of each model is defined: scored units, start and end symbol and so on.
     for loaded_model in models:
         report_model(loaded_model)
     write = write_word_scores if per == "word" else write_sentence_scores

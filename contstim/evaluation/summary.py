@@ -349,12 +349,12 @@ def _describe_distance_to_ceiling(row: pd.Series) -> str:
     row
         Row of the model in the table `Evaluation.models`.
     """
-    gap = row["ceiling_lower"] - row["value"]
+    distance_below = row["ceiling_lower"] - row["value"]
     # Distances that round to 0.000 are described as "at the lower bound".
-    if round(abs(gap), 3) == 0:
+    if round(abs(distance_below), 3) == 0:
         distance = "at"
     else:
-        distance = f"{abs(gap):.3f} {'below' if gap > 0 else 'above'}"
+        distance = f"{abs(distance_below):.3f} {'below' if distance_below > 0 else 'above'}"
     bounds = f"{row['ceiling_lower']:.3f} to {row['ceiling_upper']:.3f}"
     # The adjusted p-value is NaN if the model was not tested against the ceiling.
     test = "not tested" if np.isnan(row["q_ceiling"]) else f"q = {row['q_ceiling']:.2g}"

@@ -263,7 +263,7 @@ def _count_choices(outcome: AnalysisValues, model: int) -> dict[str, int]:
     """Count the trials, choices and ties from which the value of a model is computed.
 
     `model` is the index of the model. The result maps each column of `_COUNT_COLUMNS` to a number,
-    which is 0 if no trial of the analysis targets the model.
+    which is 0 if the model is evaluated on no trial of the analysis.
     """
     values = outcome.find_subset_values(model)
     if values is None:  # the model is evaluated on no trial of the analysis

@@ -24,7 +24,7 @@ from contstim.settings import TupleFromList, settings, validate_choice
 from contstim.text.normalise import normalise_labels
 from contstim.trial_kinds import CATCH, EXPERIMENTAL, FILLER, TRIAL_KINDS
 
-#: Trials on which a model is evaluated: all, or those that target the model in a role.
+#: Selections of the trials on which a model is evaluated, see `Analysis.target`.
 TARGETS = ("all", "either", "accept", "reject")
 #: Maximum number of conditions that are analysed separately.
 MAX_CONDITIONS = 12

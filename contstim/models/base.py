@@ -29,10 +29,11 @@ UNSTATED = "not stated"
 
 @dataclass(frozen=True)
 class Event:
-    """Definition of the event whose log-probability a model computes as the score of a sentence.
+    """Definition of what a model computes as the score of a sentence.
 
-    For example, the event can be that the words of the sentence and the end symbol ``</s>`` follow
-    the start symbol ``<s>``. Scores of two models are comparable only if their events are equal.
+    The score is the log-probability of an event in the sense of probability theory, for example
+    that the words of the sentence and the end symbol ``</s>`` follow the start symbol ``<s>``.
+    Scores of two models are comparable only if these definitions are equal.
 
     Attributes
     ----------

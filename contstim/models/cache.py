@@ -65,9 +65,9 @@ class CachedScore(NamedTuple):
 def describe_model(model: SentenceModel) -> dict[str, Any]:
     """Describe a model as a JSON object for provenance records.
 
-    The object contains the specification of the model, the event whose log-probability is its
-    score, the quantity and unit of the score, a digest of the weights, and the versions of the
-    packages that the model depends on.
+    The object contains the specification of the model, the definition of its score (`Event`), the
+    quantity and unit of the score, a digest of the weights, and the versions of the packages that
+    the model depends on.
 
     Parameters
     ----------

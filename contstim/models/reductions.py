@@ -51,8 +51,8 @@ class Reduction:
     subtracts_unigram
         Whether the unigram log-probabilities of the words are subtracted from LP first.
     custom_score
-        Function that computes the score of a sentence from its scored tokens and the model's event
-        (see `Event`), in place of the default formula. Words then have no scores.
+        Function that computes the score of a sentence from its scored tokens and from the `Event`
+        of the model, in place of the default formula. Words then have no scores.
     """
 
     formula: str
@@ -74,15 +74,14 @@ def reading_score(scores: TokenScores, event: Event) -> float:
     scores
         Scored tokens of a sentence.
     event
-        Event whose log-probability is the model's score. It names the end symbol.
+        Definition of the model's score. It states whether there is an end symbol, and which.
 
     Raises
     ------
     InputError
         If the sentence does not end in a scored punctuation mark.
     """
-    # `event`, whose log-probability is the score, names the end symbol, for example "</s>".
-    end_symbol = None if event.end == "none" else event.end
+    end_symbol = None if event.end == "none" else event.end  # for example "</s>"
     # Find the tokens after the last word: final punctuation and, if it is scored, the end symbol.
     # Tokenizers mark a preceding space by "Ġ" or "▁".
     n_before_end = len(scores.tokens)
@@ -277,7 +276,7 @@ class ReducedModel(SentenceModel):
         # Some reductions compute the score of a sentence from its tokens by a function.
         custom_score = self.reduction.custom_score
         if custom_score is not None:
-            event = self.model.event  # event whose log-probability is the underlying score
+            event = self.model.event  # definition of the score, for example with the end symbol
             # The standard error of the log-probability is an upper bound of the standard error.
             return SentenceScores.from_rows(
                 (custom_score(s, event), len(s.tokens), s.n_words, s.stderr)

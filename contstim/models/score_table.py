@@ -119,8 +119,8 @@ class ScoreTable:
     notes
         One sentence about each model with scores that were negated or converted.
     events
-        Mapping from model name to the event whose log-probability is its score, as stated in the
-        table.
+        Mapping from model name to the definition of its score that the table states, see
+        `contstim.models.base.Event`.
     """
 
     log_probs: pd.DataFrame

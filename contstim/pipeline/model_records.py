@@ -26,8 +26,8 @@ class ModelRecord:
     plan_spec
         Model specification string as written in the study plan, for example ``hf:gpt2``.
     description
-        Everything that determines the scores: canonical specification string, event, weights and
-        packages (`contstim.models.cache.describe_model`).
+        Everything that determines the scores: canonical specification string, definition of the
+        score, weights and packages (`contstim.models.cache.describe_model`).
     """
 
     plan_spec: str

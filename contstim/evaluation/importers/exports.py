@@ -239,7 +239,7 @@ def _select_sentences(data: pd.DataFrame, is_left: pd.Series | None) -> pd.DataF
     ----------
     data
         Rows of an export with the columns `sentence_1` and `sentence_2`, or with the columns `left`
-        and `right` (sentences by their side of the screen).
+        and `right` (sentences that were shown on the left and on the right).
     is_left
         Whether sentence 1 was on the left of the screen in each row; None if it always was.
     """

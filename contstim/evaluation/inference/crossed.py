@@ -189,24 +189,24 @@ class QuasiFInference:
         upper = _Sample(subset, ceilings.upper_influence)
         lower_estimate, lower_maximum = lower.estimate(measure, self.item_effects)
         upper_estimate, upper_maximum = upper.estimate(measure, self.item_effects, is_upper=True)
-        # The gap is the model's value minus the lower ceiling, on the same trials.
-        gap = model_sample.difference(lower, self.item_effects)
+        # The model's value minus the lower ceiling, both computed on the same trials.
+        difference = model_sample.difference(lower, self.item_effects)
         # Accuracies may differ on few items only, so the standard error needs a correction.
         if self.item_effects == "random" and measure.is_trial_mean:
             n_items = len(np.unique(subset.data.item[subset.pair]))
-            gap = add_pseudo_items(gap, n_items, measure.maximum - measure.chance)
-        # Confidence limits of the lower ceiling, the upper ceiling and the gap, in the order of
-        # `CEILING_INTERVALS`.
+            difference = add_pseudo_items(difference, n_items, measure.maximum - measure.chance)
+        # Confidence limits of the lower ceiling, of the upper ceiling and of the difference, in
+        # the order of `CEILING_INTERVALS`.
         ends = (
             *lower_estimate.bounded_interval(measure.chance, lower_maximum),
             *upper_estimate.bounded_interval(measure.chance, upper_maximum),
-            *gap.interval(),
+            *difference.interval(),
         )
         return replace(
             result,
-            p=gap.p_value(),
+            p=difference.p_value(),
             effect=rank_biserial(values.value_on_ceiling_trials[:, model] - values.lower[:, model]),
-            side=float(np.sign(gap.value)),
+            side=float(np.sign(difference.value)),
             statistics=statistics | dict(zip(CEILING_INTERVALS, ends, strict=True)),
         )
 

@@ -199,7 +199,7 @@ class FirstTokenModel(SentenceModel):
         return _BATCH_TOLERANCE
 
     def _define_score(self, metric: str, reduction: str) -> dict[str, str]:
-        """Return the fields of the `Event` object that defines what the score of this model means.
+        """Return the fields of the `Event`, the definition of this model's score.
 
         The start symbol is the sequence of special tokens before the sentence, such as ``[CLS]``.
 

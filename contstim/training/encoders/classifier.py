@@ -25,10 +25,10 @@ _OUTPUTS = {
 
 @dataclass(frozen=True)
 class ClassifierEvent(Event):
-    """Description of a classifier's score, which is not the log-probability of an event.
+    """Definition of a classifier's score, which is not the log-probability of a sentence.
 
-    Language models state the event whose log-probability is the score. A classifier states the
-    meaning of its labels instead, so that its scores are not compared with log-probabilities.
+    It states the meaning of the labels, so that scores of classifiers are not compared with those
+    of language models.
 
     Attributes
     ----------

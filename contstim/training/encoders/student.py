@@ -109,7 +109,7 @@ class StudentEvent(Event):
     imitates
         Model specification string of the teacher.
     of
-        Digest of the `Event` whose log-probability is the teacher's score.
+        Digest of the definition of the teacher's score (`Event`).
     heldout
         Correlation and error of the estimates on held-out sentences.
     """
