@@ -44,9 +44,9 @@ class ResponseModel:
     slope_sd
         Standard deviation of the log slope over participants.
     side_sd
-        Standard deviation of participants' biases towards one side of the screen, logits.
+        Standard deviation of participants' biases towards one side of the screen, in logits.
     item_sd
-        Standard deviation of the effects of pairs that no model predicts, logits.
+        Standard deviation of the effects of pairs that no model predicts, in logits.
     lapse
         Proportion of random answers.
     max_preference

@@ -36,8 +36,8 @@ class OrderedPair:
         Sentence that is more probable under model 1, and sentence that is more probable under
         model 2.
     log_ratio_1, log_ratio_2 : float
-        Log-probability of the more probable minus that of the less probable sentence under model 1,
-        and likewise under model 2, in nats.
+        Under model 1, log-probability of sentence 1 minus log-probability of sentence 2. Under
+        model 2, log-probability of sentence 2 minus log-probability of sentence 1. In nats.
     origin : str
         Origin of the sentences in a few words.
     natural : str

@@ -473,7 +473,7 @@ def _prepare_empty_prefix(
 def _compute_offsets(prefix: Prefixes) -> FloatArray:
     """Return log p(word | prefix) minus its upper bound for each of V words, shape (V,).
 
-    `prefix` is a single beginning of a sentence.
+    `prefix` contains a single unfinished sentence.
     """
     upper_bounds, is_exact = prefix.upper_bounds()
     offsets = np.zeros(len(is_exact))  # Exact bounds have the offset 0.

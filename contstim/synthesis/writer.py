@@ -224,7 +224,7 @@ class SentenceWriter:
                 self._guiding_weights.append(weight)
                 self._guiding_prefixes.append(prefix)
         self.non_guiding_models = tuple(non_guiding_models)
-        # Indices of first words and of later words that are only the beginning of a longer word.
+        # Indices of first words and of later words that are only a prefix of a longer word.
         self._fragments: tuple[set[int], set[int]] = (set(), set())
         self._word_masks = {
             position: np.isin(self.word_lists[min(position, 1)].words, words)
@@ -339,8 +339,8 @@ class SentenceWriter:
         Parameters
         ----------
         prefixes
-            Beginnings of the sentences with their log-probabilities under the writer, then under
-            each guiding model.
+            Unfinished sentences with their log-probabilities under the writer, then under each
+            guiding model.
         batch
             Unfinished sentences.
         prefix_rows
@@ -355,7 +355,7 @@ class SentenceWriter:
             the writer, for each of k sentences, shape (k,). Sentences are dropped if no word can
             follow, or if they can no longer reach the minimum log-probability per word.
         writer_prefixes
-            Extended beginnings of the k sentences, with their log-probabilities under the writer.
+            The k sentences with their new words, and their log-probabilities under the writer.
             If k is 0, None is returned instead of the four values.
         """
         first_rows = np.unique(prefix_rows, return_index=True)[1]

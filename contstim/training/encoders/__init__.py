@@ -22,7 +22,10 @@ RECORD = "contstim.json"
 
 
 def read_record(folder: Path, kind: str) -> dict[str, Any]:
-    """Read the training record of a student or classifier.
+    """Read the training record of a student or classifier, a JSON file beside the trained weights.
+
+    A student is a small network that estimates the scores of another model. A classifier
+    distinguishes acceptable from unacceptable sentences.
 
     Parameters
     ----------
