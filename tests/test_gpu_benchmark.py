@@ -60,10 +60,10 @@ def test_masked_batches_are_full_without_padding(on_gpu: None, metric: str, each
     assert sum(counted.tokens) == sum(
         len(plan.masks) * len(e.ids) for plan, e in zip(plans, encoded, strict=True)
     )
-    assert sum(counted.places) == sum(len(plan.tokens) for plan in plans)
+    assert sum(counted.places) == sum(len(plan.token_indices) for plan in plans)
     groups = len([*model.iter_groups(encoded, [len(plan.masks) for plan in plans])])
     row = max(len(e.ids) for e in encoded)
-    _check_full(model, counted, groups, row, max(np.bincount(p.rows).max() for p in plans))
+    _check_full(model, counted, groups, row, max(np.bincount(p.copy_indices).max() for p in plans))
 
 
 def test_causal_batches_are_full(on_gpu: None) -> None:
