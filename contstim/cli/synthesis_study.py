@@ -23,7 +23,7 @@ from contstim.files import is_stream
 from contstim.pipeline.plan import SentenceOptions, StudyOptions, StudyPlan, VocabularyOptions
 from contstim.pipeline.study import read_study_plan
 from contstim.pipeline.synthesis import SynthesisReport, write_synthesis
-from contstim.pipeline.synthesis_options import SynthesisOptions
+from contstim.pipeline.synthesis_options import N_ALTERNATIVES, SynthesisOptions
 from contstim.pipeline.tasks import Task
 from contstim.synthesis.problem import MIN_READING_SCORE
 from contstim.synthesis.results import Row, Triplet, sentences_with_originals
@@ -79,13 +79,16 @@ def build_plan(
         # The models given on the command line replace all models of the plan.
         defaults |= {"pairs": (), "reject": (), "accept": ()}
     synthesis = SynthesisOptions(**{**defaults, **options})
-    if limit is not None and synthesis.is_pooled:
-        # The synthetic sentences are assigned to those natural sentences that suit them best.
-        synthesis = replace(synthesis, per_pair=limit)
-        limit = synthesis.n_candidates
     models = tuple(dict.fromkeys([*chain(*synthesis.pairs), *synthesis.reject, *synthesis.accept]))
     if not models and base is not None:
         models = base.models
+    if limit is not None and synthesis.is_pooled:
+        # The synthetic sentences are assigned to those natural sentences that suit them best.
+        synthesis = replace(synthesis, per_pair=limit)
+        n_parts = (
+            len(synthesis.list_problems(models)) if synthesis.allocation == "partitioned" else 1
+        )
+        limit = n_parts * limit * N_ALTERNATIVES
     if sentences is None and base is None:
         sentences = pool()
     material = SentenceOptions() if base is None else base.sentences

@@ -282,7 +282,7 @@ class PooledSynthesisJob(SynthesisJob):
             requests,
             self.run.plan.study.seed,
             format_strategy(strategy),
-            None if options.per_pair is None else options.per_pair * n_groups,
+            options.per_pair,
             max_word_share=options.max_word_share,
         )
         unread = iter(groups)
@@ -294,8 +294,9 @@ class PooledSynthesisJob(SynthesisJob):
 
         # Forecast how many rows (triplets) will be found if sampling continues to its limit.
         n_found, n_wanted = sum(map(len, new_round.rows.values())), self.n_requested_rows
+        max_rows = None if options.per_pair is None else options.per_pair * n_groups
         n_soon, n_expected = (
-            max(n_found, min(n_wanted, count_expected_triplets(pool, requests, n / n_done)))
+            max(n_found, count_expected_triplets(pool, requests, n / n_done, max_rows))
             for n in (min(n_done + WINDOW * self.round_size, n_batches), n_batches)
         )
         if n_found < n_wanted:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from contstim.synthesis.pool import Request, SentencePool, find_fulfillable_requests
+from contstim.synthesis.problem import ProblemDefinition
 
 #: Number of rounds of sampling over which an improvement is measured.
 WINDOW = 5
@@ -46,7 +47,10 @@ def find_stop_reason(
 
 
 def count_expected_triplets(
-    pool: SentencePool, triplets: Sequence[Sequence[Request]], growth_factor: float
+    pool: SentencePool,
+    triplets: Sequence[Sequence[Request]],
+    growth_factor: float,
+    max_triplets: int | None = None,
 ) -> int:
     """Forecast how many triplets a larger pool of sampled sentences will provide.
 
@@ -75,6 +79,8 @@ def count_expected_triplets(
         Requests of each triplet, or one request for each single synthetic sentence.
     growth_factor
         Size of the larger pool, divided by the size of the present pool; at least 1.
+    max_triplets
+        Maximum number of triplets for each combination of synthesis problems. None: no maximum.
     """
     requests = list(itertools.chain(*triplets))
     # Whether each sampled sentence can be the synthetic sentence of each request (a natural
@@ -96,7 +102,13 @@ def count_expected_triplets(
     # A triplet is complete if all of its requests (`group`) receive a sentence: multiply their
     # probabilities, which `islice` takes from the list for all requests.
     by_request: Iterator[float] = iter(probabilities.tolist())
-    return round(sum(math.prod(itertools.islice(by_request, len(group))) for group in triplets))
+    expected = defaultdict[tuple[ProblemDefinition, ...], float](
+        float
+    )  # by combination of problems
+    for group in triplets:
+        problems = tuple(request.problem for request in group)
+        expected[problems] += math.prod(itertools.islice(by_request, len(group)))
+    return round(sum(min(number, max_triplets or number) for number in expected.values()))
 
 
 def explain_shortfall(

@@ -32,6 +32,8 @@ DIVERSITY_CAP = 1
 # Value of a complete triplet, in nats. It exceeds the total decrease in loss that other assignments
 # can achieve instead, so that the number of triplets has priority.
 _TRIPLET_VALUE = 1000.0
+# Number of the best sentences for a request, and of other sentences, that are considered.
+_N_CONSIDERED = 50
 # Relative gap to the optimum at which the solver stops.
 _MAX_GAP = 1e-4
 
@@ -130,16 +132,20 @@ class SentencePool:
         is_feasible = np.all([*self.check_constraints(request).values(), is_improved], axis=0)
         return np.where(is_feasible, losses, np.nan)
 
+    def list_losses(self, requests: Sequence[Request]) -> FloatArray:
+        """Return the losses of all P sentences for each of R requests, shape (R, P)."""
+        losses = np.array([self.losses(request) for request in requests], dtype=np.float64)
+        return losses.reshape(len(requests), len(self.sentences))
+
     def is_usable(self, requests: Sequence[Request]) -> BoolArray:
         """Return whether each of P sentences can be assigned to each of R requests, (R, P)."""
-        losses = np.array([self.losses(request) for request in requests])
-        return np.asarray(~np.isnan(losses.reshape(len(requests), -1)))
+        return np.asarray(~np.isnan(self.list_losses(requests)))
 
 
 def assign_sentences(
     pool: SentencePool,
     triplets: Sequence[Sequence[Request]],
-    max_triplets: int | None = None,
+    max_natural: int | None = None,
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[list[str] | None]:
@@ -153,10 +159,13 @@ def assign_sentences(
         subject to  sum_i x[r, i] = z[n]                for each request r of triplet n,
                     sum_r x[r, i] <= 1                  for each sampled sentence i,
                     sum_{(r, i) in g} x[r, i] <= cap_g  for each group g of similar sentences,
-                    sum_n z[n] <= max_triplets          over the triplets with the same problems.
+                    sum_n z[n] <= max_natural           for each combination of problems, over the
+                                                        first triplet of each natural sentence,
+                    z[n] <= z[m]                        for the first triplet m and any other
+                                                        triplet n of a natural sentence.
 
-    For each request, only the sentences with the largest decreases in loss are considered: four
-    times as many as there are requests to fulfil.
+    If more than 100 sentences are valid for a request, 100 are considered: the 50 with the largest
+    decreases in loss, and 50 at equal distances among the others.
 
     Parameters
     ----------
@@ -164,9 +173,10 @@ def assign_sentences(
         Sampled sentences with their scores.
     triplets
         Requests of each triplet: two with the same natural sentence and different problems. A list
-        with one request stands for a single synthetic sentence.
-    max_triplets
-        Maximum number of triplets chosen for each combination of problems. None: all.
+        with one request stands for a single synthetic sentence. If a triplet occurs several times,
+        its natural sentence can receive several triplets.
+    max_natural
+        Maximum number of natural sentences chosen for each combination of problems. None: all.
     diversity_cap
         Maximum number of assigned sentences that begin, or that end, with the same three words.
     max_word_share
@@ -182,30 +192,35 @@ def assign_sentences(
         chosen.
     """
     requests = list(chain(*triplets))
+    # The indices of the triplets with the same problems and natural sentence.
+    by_problems = defaultdict[tuple[ProblemDefinition, ...], dict[str, list[int]]](dict)
+    for n, triplet in enumerate(triplets):
+        problems = tuple(request.problem for request in triplet)
+        by_problems[problems].setdefault(triplet[0].natural, []).append(n)
     # Number of sentences that are requested for the same models.
     n_requested = Counter[frozenset[str]]()
-    indices_by_problems = defaultdict[tuple[ProblemDefinition, ...], list[int]](list)
-    for n, triplet in enumerate(triplets):
-        indices_by_problems[tuple(request.problem for request in triplet)].append(n)
-    for problems, indices in indices_by_problems.items():
+    for problems, by_natural in by_problems.items():
+        n_triplets = sum(map(len, list(by_natural.values())[:max_natural]))
         for problem in problems:
-            n_requested[frozenset(problem.names)] += len(indices[:max_triplets])
+            n_requested[frozenset(problem.names)] += n_triplets
 
     # A gain is the decrease in loss if a sentence is assigned to a request, (requests, sentences).
-    # It is NaN if the sentence violates a constraint. Keep the largest gains of each request. There
-    # is one variable x[r, i] for each of them.
-    gains = np.array([-pool.losses(request) for request in requests]).reshape(len(requests), -1)
-    order = np.argsort(np.where(np.isnan(gains), np.inf, -gains), axis=1, kind="stable")
-    largest = order[:, : 4 * n_requested.total()]
-    request_indices, ranks = np.nonzero(~np.isnan(np.take_along_axis(gains, largest, axis=1)))
-    sentence_indices = largest[request_indices, ranks]
-    n_x = len(request_indices)
+    # It is NaN if the sentence violates a constraint. There is one variable x[r, i] for each pair
+    # of a request and a considered sentence.
+    gains, pairs = -pool.list_losses(requests), list[tuple[int, int]]()
+    for r, request_gains in enumerate(gains):
+        best_first = np.argsort(-request_gains, kind="stable")  # NaN is last
+        ranks = np.arange(np.count_nonzero(~np.isnan(request_gains)))
+        if len(ranks) > 2 * _N_CONSIDERED:
+            others = np.linspace(_N_CONSIDERED, len(ranks) - 1, _N_CONSIDERED).astype(np.int64)
+            ranks = np.concatenate([ranks[:_N_CONSIDERED], others])
+        pairs += [(r, i) for i in best_first[ranks].tolist()]
+    n_x = len(pairs)
     if n_x == 0:
         return [None] * len(triplets)
 
     # Each group of variables has a cap on their sum: triplets with the same problems, variables of
     # the same sentence, and variables of similar sentences.
-    pairs = list(zip(request_indices.tolist(), sentence_indices.tolist(), strict=True))
     by_request: list[list[int]] = [[] for _ in requests]
     by_sentence: list[list[int]] = [[] for _ in pool.sentences]
     for x, (r, i) in enumerate(pairs):
@@ -215,8 +230,9 @@ def assign_sentences(
         pool, requests, pairs, n_requested, diversity_cap, max_word_share
     )
     groups += [(1, variables) for variables in by_sentence]
-    for indices in indices_by_problems.values():
-        groups.append((max_triplets or len(triplets), [n_x + n for n in indices]))
+    for by_natural in by_problems.values():
+        first_triplets = [n_x + indices[0] for indices in by_natural.values()]
+        groups.append((max_natural or len(triplets), first_triplets))
 
     # Solve the integer programme over all x and z.
     n_variables = n_x + len(triplets)
@@ -225,13 +241,25 @@ def assign_sentences(
     chosen_sums = _sum_matrix(by_request, n_variables) - _sum_matrix(z_by_request, n_variables)
     limited_sums = _sum_matrix([variables for _, variables in groups], n_variables)
     values = np.full(n_variables, _TRIPLET_VALUE)
-    values[:n_x] = gains[request_indices, sentence_indices]
+    values[:n_x] = [gains[r, i] for r, i in pairs]
+    constraints = [
+        scipy.optimize.LinearConstraint(chosen_sums, 0, 0),
+        scipy.optimize.LinearConstraint(limited_sums, ub=[cap for cap, _ in groups]),
+    ]
+    # Further triplets of a natural sentence, each with the first one.
+    later = [
+        (n_x + n, n_x + indices[0])
+        for by_natural in by_problems.values()
+        for indices in by_natural.values()
+        for n in indices[1:]
+    ]
+    if later:
+        later_sums = _sum_matrix([[z] for z, _ in later], n_variables)
+        first_sums = _sum_matrix([[z] for _, z in later], n_variables)
+        constraints.append(scipy.optimize.LinearConstraint(later_sums - first_sums, ub=0))
     result = scipy.optimize.milp(
         -values,  # `milp` minimises
-        constraints=[
-            scipy.optimize.LinearConstraint(chosen_sums, 0, 0),
-            scipy.optimize.LinearConstraint(limited_sums, ub=[cap for cap, _ in groups]),
-        ],
+        constraints=constraints,
         bounds=scipy.optimize.Bounds(0, 1),
         integrality=np.ones(n_variables, dtype=np.int64),
         options={"mip_rel_gap": _MAX_GAP},
@@ -239,7 +267,8 @@ def assign_sentences(
     assigned: list[list[str]] = [[] for _ in triplets]
     # The variables are sorted by triplet and, within a triplet, by request.
     for x in np.flatnonzero(np.asarray(result.x)[:n_x] > 0.5).tolist():
-        assigned[triplet_indices[request_indices[x]]].append(pool.sentences[sentence_indices[x]])
+        r, i = pairs[x]
+        assigned[triplet_indices[r]].append(pool.sentences[i])
     return [sentences or None for sentences in assigned]
 
 
@@ -332,7 +361,7 @@ def synthesize_from_pool(
     triplets: Sequence[Sequence[Request]],
     seed: int,
     strategy: str = "sample",
-    max_triplets: int | None = None,
+    max_natural: int | None = None,
     diversity_cap: int = DIVERSITY_CAP,
     max_word_share: float = 1.0,
 ) -> list[list[SynthesisResult]]:
@@ -349,7 +378,7 @@ def synthesize_from_pool(
         Requests of each triplet, or one request for each single synthetic sentence.
     seed, strategy
         Random seed of the run and name of the strategy, for the description of the results.
-    max_triplets, diversity_cap, max_word_share
+    max_natural, diversity_cap, max_word_share
         Limits of the assignment, as in `assign_sentences`.
 
     Returns
@@ -357,7 +386,7 @@ def synthesize_from_pool(
     list
         One list of results for each triplet, with one result for each of its requests.
     """
-    assigned = assign_sentences(pool, triplets, max_triplets, diversity_cap, max_word_share)
+    assigned = assign_sentences(pool, triplets, max_natural, diversity_cap, max_word_share)
     results: list[list[SynthesisResult]] = []
     for triplet, sentences in zip(triplets, assigned, strict=True):
         results.append([])

@@ -6,10 +6,12 @@ Tests `contstim.pipeline.pooled_job`.
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from small_study import RecordingExecutor, synthesis_plan
 
 from contstim import load_model, pool
 from contstim.arrays import FloatArray
-from contstim.cli.synthesis_study import report_synthesis
+from contstim.cli.synthesis_study import build_plan, report_synthesis
 from contstim.models.base import SentenceModel
 from contstim.pipeline.engine import SequentialExecutor
 from contstim.pipeline.plan import StudyPlan
@@ -362,6 +364,39 @@ def test_only_unsolved_problems_are_sampled_further(monkeypatch: pytest.MonkeyPa
     tasks = [task for task in executor.submitted if isinstance(task, SampleTask)]
     assert {task.definition.reject for task in tasks if task.batch < 5} == {MODELS[:1], MODELS[1:]}
     assert {task.definition.reject for task in tasks if task.batch >= 5} == {MODELS[1:]}
+
+
+@pytest.mark.parametrize(
+    ("options", "n_natural", "per_pair"),
+    [
+        ({"strategy": "sample"}, 12, 4),
+        ({"strategy": "sample", "allocation": "partitioned"}, 24, 4),
+        ({"strategy": "edit"}, 4, None),
+    ],
+)
+def test_limit_is_the_number_of_rows_of_each_pair(
+    options: dict[str, Any], n_natural: int, per_pair: int | None
+) -> None:
+    pairs = (("contstim:bigram", "contstim:trigram"), ("contstim:bigram", "contstim:gpt"))
+    plan = build_plan({**options, "pairs": pairs}, None, None, 4, None, None, None)
+    assert len(plan.sentences.listed) == n_natural
+    assert plan.get_options(SynthesisOptions).per_pair == per_pair
+
+
+def test_pairs_of_models_without_natural_sentences_get_no_rows() -> None:
+    """Two natural sentences for three pairs of models, and a bound that no sentence satisfies."""
+    plan = synthesis_plan(STARTS[:2], bundled_vocabulary(), MODELS, seed=2)
+    models = (*MODELS, "contstim:unigram")
+    options = {
+        "strategy": "sample?writer=contstim:gpt&n_prompts=0&batch_size=4&max_samples=4",
+        "allocation": "partitioned",
+        "pairs": tuple(itertools.combinations(models, 2)),
+        "min_scores": ("contstim:gpt>=-5",),
+    }
+    whole = replace(plan.replace_options(SynthesisOptions, **options), models=models)
+    report = write_synthesis(whole, None, SequentialExecutor())
+    assert report.rows == []
+    assert report.notes["requested"] == 2
 
 
 def test_unattainable_bounds_are_reported_after_one_round(plan: StudyPlan) -> None:

@@ -100,6 +100,42 @@ def test_best_triplets_are_chosen(seed: int, most: int | None) -> None:
     assert (len(gains) // 2, sum(g for g in gains if g is not None)) == pytest.approx(best)
 
 
+def _pool_for_all() -> SentencePool:
+    """Return a pool in which each of sixteen sentences is valid for one problem of each triplet."""
+    scores: dict[str, dict[str, float]] = {
+        model: dict.fromkeys(NATURAL, -19.0) for model in ("a", "b", "f")
+    }
+    for i in range(16):
+        text = f"s{i} a b{i}."
+        scores["a"][text], scores["b"][text] = (-9.0, -29.0) if i % 2 else (-29.0, -9.0)
+        scores["f"][text] = -20.0
+    return SentencePool(tuple(f"s{i} a b{i}." for i in range(16)), scores, {})
+
+
+def test_triplets_of_one_natural_sentence_are_chosen_together() -> None:
+    pool, places = _pool_for_all(), _requests()
+    rows = [places[:2], places[2:], places[:2], places[2:]]
+    given = assign_sentences(pool, rows, max_natural=1)
+    is_chosen = [texts is not None for texts in given]
+    assert is_chosen in ([True, False, True, False], [False, True, False, True])
+    assert len({text for texts in given for text in texts or ()}) == 4
+    assert None not in assign_sentences(pool, rows)
+
+
+def test_forecast_is_limited_for_each_pair_of_models() -> None:
+    pool, places = _pool_for_all(), _requests()
+    # No sentence satisfies the bound of the second pair of models.
+    hopeless = _requests(MinScore("f", -5.0))
+    rows = [places[:2], places[2:], hopeless[:2], hopeless[2:]]
+    assert count_expected_triplets(pool, rows, 3) == 2
+    assert count_expected_triplets(pool, rows, 3, max_triplets=1) == 1
+
+
+def test_pairs_without_natural_sentences_have_no_losses() -> None:
+    assert _pool(1, 9).is_usable([]).shape == (0, len(_pool(1, 9).sentences))
+    assert assign_sentences(_pool(1, 9), []) == []
+
+
 def test_drop_below_the_minimum_is_no_improvement() -> None:
     pool, request = _pool(3, 40), _requests()[0]
     drops = -pool.losses(request)
