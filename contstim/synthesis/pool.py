@@ -212,8 +212,10 @@ def assign_sentences(
         best_first = np.argsort(-request_gains, kind="stable")  # NaN is last
         ranks = np.arange(np.count_nonzero(~np.isnan(request_gains)))
         if len(ranks) > 2 * _N_CONSIDERED:
-            others = np.linspace(_N_CONSIDERED, len(ranks) - 1, _N_CONSIDERED).astype(np.int64)
-            ranks = np.concatenate([ranks[:_N_CONSIDERED], others])
+            spaced_ranks = np.linspace(_N_CONSIDERED, len(ranks) - 1, _N_CONSIDERED).astype(
+                np.int64
+            )
+            ranks = np.concatenate([ranks[:_N_CONSIDERED], spaced_ranks])
         pairs += [(r, i) for i in best_first[ranks].tolist()]
     n_x = len(pairs)
     if n_x == 0:
