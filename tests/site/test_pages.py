@@ -115,7 +115,7 @@ FIRST_USES = [
     ("contstim/cli/select.py", "stratum", "a range of a model's log-probabilities"),
     ("contstim/selection/triplets.py", "A stratum", "range of a model's log-probabilities"),
     ("contstim/cli/score.py", "nats", "units of natural"),
-    ("contstim/cli/score.py", "the event", "gives a probability, with or without full stop"),
+    ("contstim/cli/score.py", "its event", "gives a probability, with or without full stop"),
     ("contstim/cli/design.py", "catch trials", "a sentence with its shuffled words"),
     ("contstim/cli/evaluate.py", "noise ceiling", "how well the best possible model could do"),
     ("contstim/templates/demo.html", "nats", "2.7 times less probable"),
