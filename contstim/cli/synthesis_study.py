@@ -293,7 +293,10 @@ def report_rows(report: SynthesisReport, is_triplets: bool) -> None:
         line = "{n_sampled:,} sentences were sampled, {n_candidates:,} satisfy the bounds"
         print_message(line.format(**notes))
         if report.rows:
-            print_message("read all sentences before you use them, e.g. with contstim review")
+            print_message(
+                "read all sentences before you use them, for example with: contstim review "
+                "TRIPLETS.csv --reviewer YOU --page review.html"
+            )
         # Too few sentences: report for each bound how many samples satisfy it.
         if notes["rows"] < notes["requested"]:
             for name, number in notes["n_satisfying"].items():
