@@ -32,8 +32,8 @@ from contstim.synthesis.sample import GuidedSampling
 # sampled sentences with a score of at least -3.4 had at least -3.6 after the prompt of their batch.
 _READING_MARGIN = 0.2
 
-# Decrease in loss of every synthetic sentence, in nats. The models hardly disagree about sentences
-# with a smaller decrease.
+# Minimum decrease in loss, in nats or, with several rejecting models, in standard deviations. The
+# models hardly disagree about sentences with a smaller decrease.
 _MIN_DROP = 1.0
 
 # Number of requested rows of the table per batch of a round.

@@ -51,7 +51,7 @@ class Request:
     problem
         Models (by name), loss and constraints of the synthetic sentence.
     minimum_drop
-        Minimum decrease in loss, in nats.
+        Minimum decrease in loss: in nats or, with several rejecting models, in standard deviations.
     """
 
     natural: str

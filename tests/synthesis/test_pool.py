@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 
 from contstim.synthesis.forecast import count_expected_triplets, explain_shortfall, find_stop_reason
-from contstim.synthesis.pool import Request, SentencePool, assign_sentences, synthesize_from_pool
+from contstim.synthesis.pool import (
+    DIVERSITY_CAP,
+    Request,
+    SentencePool,
+    assign_sentences,
+    synthesize_from_pool,
+)
 from contstim.synthesis.problem import MinScore, ProblemDefinition
 
 NATURAL = ["n one two.", "n three four."]
@@ -38,9 +44,15 @@ def _requests(*bounds: MinScore) -> list[Request]:
     return [Request(text, problem) for text in NATURAL for problem in both]
 
 
-def _assign(pool: SentencePool, requests: list[Request], **limits: float) -> list[str | None]:
+def _assign(
+    pool: SentencePool,
+    requests: list[Request],
+    diversity_cap: int = DIVERSITY_CAP,
+    max_word_share: float = 1.0,
+) -> list[str | None]:
     """Assign sentences to requests that do not form triplets."""
-    assigned = assign_sentences(pool, [[request] for request in requests], **limits)  # type: ignore[arg-type] # limits of different types
+    rows = [[request] for request in requests]
+    assigned = assign_sentences(pool, rows, None, diversity_cap, max_word_share)
     return [None if texts is None else texts[0] for texts in assigned]
 
 
@@ -110,6 +122,25 @@ def _pool_for_all() -> SentencePool:
         scores["a"][text], scores["b"][text] = (-9.0, -29.0) if i % 2 else (-29.0, -9.0)
         scores["f"][text] = -20.0
     return SentencePool(tuple(f"s{i} a b{i}." for i in range(16)), scores, {})
+
+
+@pytest.mark.parametrize("n_natural", [3, 60])
+def test_assignment_with_many_valid_sentences_is_complete(n_natural: int) -> None:
+    """All of 150 sentences are valid for each request, of which 100 are considered."""
+    rng = np.random.default_rng(n_natural)
+    natural = [f"n{i} e f." for i in range(n_natural)]
+    scores = {"a": dict.fromkeys(natural, -19.0), "b": dict.fromkeys(natural, -9.0)}
+    drops = rng.uniform(1, 30, 150)
+    for i, drop in enumerate(drops.tolist()):
+        scores["a"][f"s{i} a b{i}."], scores["b"][f"s{i} a b{i}."] = -9.0, -9.0 - drop
+    pool = SentencePool(tuple(f"s{i} a b{i}." for i in range(150)), scores, {})
+    problem = ProblemDefinition(("b",), ("a",))
+    given = _assign(pool, [Request(text, problem) for text in natural])
+    assert None not in given
+    assert len(set(given)) == n_natural
+    total = sum(-9.0 - scores["b"][text] for text in given if text is not None)
+    if n_natural == 3:
+        assert total == pytest.approx(np.sort(drops)[-3:].sum())
 
 
 def test_triplets_of_one_natural_sentence_are_chosen_together() -> None:
